@@ -19,7 +19,7 @@ void CheckpointOptions::declare(CLI::App& command) {
                   "run folder, checkpoint folder, Hugging Face folder or GGUF file")
       ->required();
   command.add_option("--dtype", dtype, "arithmetic's storage, whatever the checkpoint's")
-      ->check(CLI::IsMember({"f32", "bf16"}))
+      ->check(CLI::IsMember({"f32", "bf16", "f16"}))
       ->capture_default_str();
   command
       .add_option("--numerics", numerics,
@@ -60,7 +60,7 @@ void CheckpointOptions::declare_cache(CLI::App& command) {
       .add_option("--kv-dtype", kv_dtype,
                   "what keys and values are kept as for later tokens; q8_0: codes of 8 bits with a "
                   "scale for 32 (default: as --dtype)")
-      ->check(CLI::IsMember({"f32", "bf16", "q8_0"}));
+      ->check(CLI::IsMember({"f32", "bf16", "f16", "q8_0"}));
 }
 
 namespace {
@@ -125,7 +125,7 @@ parallel::Layout layout_of(const CheckpointOptions& options, int ranks, int tens
 inference::InferenceModel::Options laid_out(const CheckpointOptions& options,
                                             const store::ModelSource& source,
                                             const parallel::Layout& layout) {
-  return {.compute = options.dtype == "bf16" ? DType::bf16 : DType::f32,
+  return {.compute = *dtype_from_name(options.dtype),
           .numerics = numerics_of(options),
           .tensor_shards = source.tensor_shards(),
           .layout = layout,

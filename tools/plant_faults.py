@@ -32,6 +32,7 @@ from fault import Fault
 from file_faults import FILE_FAULTS
 from generation_faults import GENERATION_FAULTS
 from grammar_faults import GRAMMAR_FAULTS
+from half_faults import HALF_FAULTS
 from ladder_faults import LADDER, LEVELS
 from narrow_faults import NARROW_FAULTS
 from objective_faults import OBJECTIVE_FAULTS
@@ -44,7 +45,7 @@ from task_faults import TASK_FAULTS
 from tokenizer_faults import TOKENIZER_FAULTS
 from tune_faults import TUNE_FAULTS
 
-FAULTS = COMPUTATION_FAULTS + GENERATION_FAULTS + RANK_FAULTS + FILE_FAULTS + RUN_FAULTS + CHAT_FAULTS + OBJECTIVE_FAULTS + TOKENIZER_FAULTS + GRAMMAR_FAULTS + SERVE_FAULTS + NARROW_FAULTS + ADAPTER_FAULTS + TUNE_FAULTS + SIZING_FAULTS + TASK_FAULTS + PLANNING_FAULTS
+FAULTS = COMPUTATION_FAULTS + GENERATION_FAULTS + RANK_FAULTS + FILE_FAULTS + RUN_FAULTS + CHAT_FAULTS + OBJECTIVE_FAULTS + TOKENIZER_FAULTS + GRAMMAR_FAULTS + SERVE_FAULTS + NARROW_FAULTS + HALF_FAULTS + ADAPTER_FAULTS + TUNE_FAULTS + SIZING_FAULTS + TASK_FAULTS + PLANNING_FAULTS
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COPIED = ["CMakeLists.txt", "CMakePresets.json", "cmake", "src", "apps", "tests"]
 SCRIPTS = pathlib.Path("tests/system")

@@ -105,6 +105,12 @@ constexpr Variation kModels[] = {
        s.model.head.tied = false;
        s.weights = s.activations = DType::bf16;
      }},
+    {"llama f16",
+     [](engine::Settings& s) {
+       s.model = toy_llama_settings().model;
+       s.weights = s.activations = DType::f16;
+       s.loss_scale.emplace();
+     }},
     {"materialised, selective",
      [](engine::Settings& s) {
        testing::set_materialised(s.model);

@@ -163,6 +163,7 @@ TEST(LayoutPlan, SpreadStateSendsNoMore) {
   for (const Case& c : {Case{"untied f32, d2", false, DType::f32, 1, 2},
                         {"tied f32, d2", true, DType::f32, 1, 2},
                         {"untied bf16, d2", false, DType::bf16, 1, 2},
+                        {"tied f16, d2", true, DType::f16, 1, 2},
                         {"tied bf16, d4", true, DType::bf16, 1, 4},
                         {"untied f32, t2 d2", false, DType::f32, 2, 2},
                         {"tied bf16, t2 d4", true, DType::bf16, 2, 4}}) {

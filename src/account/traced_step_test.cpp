@@ -88,6 +88,7 @@ void expect_planned(const engine::Settings& settings, int threads, int64_t valid
 engine::Settings with(DType dtype, bool materialised, int64_t accumulation, bool tied) {
   engine::Settings settings = toy_settings();
   settings.weights = settings.activations = dtype;
+  if (dtype == DType::f16) settings.loss_scale.emplace();
   testing::set_materialised(settings.model, materialised);
   settings.model.head.tied = tied;
   settings.split.data_shards = 1;
@@ -96,7 +97,7 @@ engine::Settings with(DType dtype, bool materialised, int64_t accumulation, bool
 }
 
 TEST(TracedStep, PlansToTheByte) {
-  for (const DType dtype : {DType::f32, DType::bf16}) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
     for (const bool materialised : {false, true}) {
       for (const int64_t accumulation : {1, 4}) {
         for (const bool tied : {true, false}) {
@@ -115,7 +116,7 @@ TEST(TracedStep, PlansToTheByte) {
 /// Factors beside products: of the weights no gradients, moments or masters, and not in saves.
 TEST(TracedStep, PlansLowRankFactorsToTheByte) {
   for (const bool llama : {false, true}) {
-    for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
       for (const double dropout : {0.0, 0.1}) {
         engine::Settings settings = llama ? testing::toy_llama_settings() : toy_settings();
         settings.weights = settings.activations = dtype;

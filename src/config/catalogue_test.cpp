@@ -42,7 +42,9 @@ optimizer.lr optimizer.min_lr optimizer.schedule optimizer.warmup_steps optimize
 optimizer.beta1 optimizer.beta2 optimizer.eps optimizer.weight_decay optimizer.clip
 optimizer.groups optimizer.groups[].match optimizer.groups[].lr_scale
 optimizer.groups[].weight_decay optimizer.frozen
-precision.parameters precision.compute precision.fp8.recipe precision.fp8.format
+precision.parameters precision.compute precision.loss_scale precision.fp16.initial_scale
+precision.fp16.growth_interval precision.fp16.hysteresis precision.fp16.min_scale
+precision.fp8.recipe precision.fp8.format
 precision.fp8.history precision.fp8.amax precision.fp8.margin precision.fp8.weight_gradients
 precision.fp8.first_layers precision.fp8.last_layers precision.fp8.guard.every
 precision.fp8.guard.warn precision.fp8.guard.trip precision.fp8.guard.cosine

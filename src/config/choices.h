@@ -28,7 +28,7 @@ enum class Sequences : uint8_t { tokens, documents };
 /// What is asked about two stretches of text beside the objective masked (objectives/).
 enum class SentencePairs : uint8_t { none, next, order };
 /// Storage of activations, and the products of layers.
-enum class Compute : uint8_t { f32, bf16, fp8 };
+enum class Compute : uint8_t { f32, bf16, f16, fp8 };
 /// How tensors are scaled whose products are in 8 bits (precision/scaling.h), in which codes, and
 /// which magnitude of the history `delayed` takes.
 enum class Fp8Recipe : uint8_t { delayed, current, block, mx };
@@ -39,7 +39,7 @@ enum class Fp8Fallback : uint8_t { layer, all };
 /// Of sums: one chain whatever the layout, or whatever is fastest here.
 enum class Numerics { exact, fast };
 /// Of parameters as they are kept.
-enum class Precision { f32, bf16 };
+enum class Precision { f32, bf16, f16 };
 enum class Offload { none, activations };
 /// What becomes of a step whose gradients are not finite, and of one whose loss leaps.
 enum class NotFinite { stop, skip };
@@ -55,7 +55,7 @@ struct EnumNames<config::Numerics> {
 };
 template <>
 struct EnumNames<config::Precision> {
-  static constexpr std::array<std::string_view, 2> names = {"f32", "bf16"};
+  static constexpr std::array<std::string_view, 3> names = {"f32", "bf16", "f16"};
 };
 template <>
 struct EnumNames<config::Offload> {
@@ -71,7 +71,7 @@ struct EnumNames<config::Spike> {
 };
 template <>
 struct EnumNames<config::Compute> {
-  static constexpr std::array<std::string_view, 3> names = {"f32", "bf16", "fp8"};
+  static constexpr std::array<std::string_view, 4> names = {"f32", "bf16", "f16", "fp8"};
 };
 template <>
 struct EnumNames<config::Fp8Fallback> {

@@ -76,7 +76,7 @@ optimizer:
     - {match: "*.bias", lr_scale: 0.5, weight_decay: 0}
     - match: embedding*
 numerics: fast
-precision: {parameters: bf16}
+precision: {parameters: f16, compute: f16, loss_scale: 1024}
 memory: {recompute: full}
 parallel: {schedule: 1f1b}
 checkpoint:
@@ -99,7 +99,9 @@ checkpoint:
   EXPECT_EQ(r.optimizer.groups[0].weight_decay, 0.0);
   EXPECT_FALSE(r.optimizer.groups[1].weight_decay.has_value());
   EXPECT_EQ(r.numerics, Numerics::fast);
-  EXPECT_EQ(r.precision.parameters, Precision::bf16);
+  EXPECT_EQ(r.precision.parameters, Precision::f16);
+  EXPECT_EQ(r.precision.fixed_scale(), 1024);
+  EXPECT_EQ(Recipe().precision.fixed_scale(), std::nullopt);
   EXPECT_EQ(r.memory.recompute, Recompute::full);
   EXPECT_EQ(r.parallel.tensor_shards, 2);
 }

@@ -16,6 +16,7 @@
 
 #include "config/choices.h"
 #include "config/model_section.h"
+#include "config/precision_section.h"
 #include "config/tune_section.h"
 #include "settings/fault.h"
 
@@ -140,42 +141,6 @@ struct OptimizerSection {
   double clip = 1.0;  // 0: off
   std::vector<ParameterGroup> groups;
   std::vector<std::string> frozen;
-  void visit(FieldVisitor& v);
-};
-
-/// Checks of products in 8 bits against 16.
-struct Fp8GuardSection {
-  int64_t every = 0;  // steps; 0: never
-  double warn = 0.0025;
-  double trip = 0.005;
-  double cosine = 0.9;
-  double saturated = 0.01;
-  int64_t patience = 3;
-  int64_t quiet = 1000;
-  Fp8Fallback fallback = Fp8Fallback::layer;
-  void visit(FieldVisitor& v);
-  friend bool operator==(const Fp8GuardSection&, const Fp8GuardSection&) = default;
-};
-
-/// Of precision.compute: fp8.
-struct Fp8Section {
-  Fp8Recipe recipe = Fp8Recipe::delayed;
-  Fp8Format format = Fp8Format::by_recipe;
-  int64_t history = 1024;
-  Fp8Amax amax = Fp8Amax::max;
-  int64_t margin = 0;
-  bool weight_gradients = true;
-  int64_t first_layers = 0;
-  int64_t last_layers = 0;
-  Fp8GuardSection guard;
-  void visit(FieldVisitor& v);
-  friend bool operator==(const Fp8Section&, const Fp8Section&) = default;
-};
-
-struct PrecisionSection {
-  Precision parameters = Precision::f32;
-  Compute compute = Compute::f32;
-  Fp8Section fp8;
   void visit(FieldVisitor& v);
 };
 

@@ -177,51 +177,6 @@ void OptimizerSection::visit(FieldVisitor& v) {
           "gradients and optimizer state");
 }
 
-void PrecisionSection::visit(FieldVisitor& v) {
-  v.field("parameters", parameters, "storage of weights (with f32 master weights when bf16)");
-  v.field(
-      "compute", compute,
-      "storage of activations; sums are f32 (Micikevicius et al. 2018); fp8: bf16, and products "
-      "of layers in 8 bits (Micikevicius et al. 2022)");
-  v.section("fp8", fp8, "Products in 8 bits, with compute: fp8.");
-}
-
-void Fp8Section::visit(FieldVisitor& v) {
-  v.field("recipe", recipe,
-          "scales: delayed, of a tensor, from earlier steps; current, of a sample's tensor, from "
-          "itself; block, of 128 numbers (of weights 128 x 128); mx, of 32");
-  v.field(
-      "format", format,
-      "codes; hybrid: e4m3, and e5m2 for gradients; by_recipe: hybrid with delayed and current, "
-      "e4m3 with block and mx");
-  v.field("history", history, "steps whose largest magnitude makes a scale (delayed)",
-          between(1, 1 << 20));
-  v.field("amax", amax, "which magnitude of the history does (delayed)");
-  v.field("margin", margin, "scales leave this many powers of two free (delayed)", between(0, 64));
-  v.field("weight_gradients", weight_gradients, "false: gradients of weights are products of bf16");
-  v.field("first_layers", first_layers, "first layers whose products are of bf16", kCount);
-  v.field("last_layers", last_layers, "last layers whose products are of bf16", kCount);
-  v.section("guard", guard, "Checks against 16 bits, on the same samples and weights.");
-}
-
-void Fp8GuardSection::visit(FieldVisitor& v) {
-  v.field("every", every, "steps between checks; 0: none", kCount);
-  v.field("warn", warn, "relative difference of the losses that is said", above(0));
-  v.field("trip", trip, "relative difference of the losses beyond which a check counts", above(0));
-  v.field("cosine", cosine, "cosine of the gradients below which a check counts", between(-1, 1));
-  v.field("saturated", saturated,
-          "share of an operand's elements beyond the largest code above which a check counts "
-          "(delayed and current)",
-          between(0, 1));
-  v.field("patience", patience, "checks in a row that count until products run in 16 bits",
-          between(1, 1000000));
-  v.field("quiet", quiet, "steps after which they are in 8 bits again", between(1, 9e15));
-  v.field(
-      "fallback", fallback,
-      "which do: those of the layer with the largest share of saturated (else flushed) elements, "
-      "or all");
-}
-
 void CheckpointSection::visit(FieldVisitor& v) {
   v.field("every", every, "steps between checkpoints; 0: only the last step", kCount, kNoResult);
   v.field("keep", keep, "complete checkpoints that remain", between(1, 1000000), kNoResult);

@@ -187,34 +187,6 @@ void unbuilt_rules(const Recipe& r, Faults& faults) {
         "activation offload is not built; set none, and memory.recompute to keep less");
 }
 
-void precision_rules(const Recipe& r, Faults& faults) {
-  const Fp8Section& f = r.precision.fp8;
-  if (r.precision.compute != Compute::fp8) {
-    if (f != Fp8Section{})
-      add(faults, "precision.fp8", {"precision.compute"},
-          fmt::format("has no effect with precision.compute: {}; take it out of the recipe, or set "
-                      "precision.compute: fp8",
-                      r.precision.compute));
-    return;
-  }
-  const Fp8Section defaults;
-  const auto of_delayed = [&](bool is_default, const char* key) {
-    if (!is_default && f.recipe != Fp8Recipe::delayed)
-      add(faults, key, {"precision.fp8.recipe"},
-          fmt::format("has no effect with precision.fp8.recipe: {}; take it out of the recipe",
-                      f.recipe));
-  };
-  of_delayed(f.history == defaults.history, "precision.fp8.history");
-  of_delayed(f.amax == defaults.amax, "precision.fp8.amax");
-  of_delayed(f.margin == defaults.margin, "precision.fp8.margin");
-  const auto left_out = checked_add(f.first_layers, f.last_layers);
-  if (!left_out || (*left_out >= r.model.layers + r.model.decoder_layers && !r.tunes()))
-    add(faults, "precision.fp8.first_layers", {"precision.fp8.last_layers", "model.layers"},
-        fmt::format("first_layers {} and last_layers {} leave no layer in 8 bits; make them "
-                    "smaller, or set precision.compute: bf16",
-                    f.first_layers, f.last_layers));
-}
-
 void memory_rules(const Recipe& r, Faults& faults) {
   if (r.memory.recompute == Recompute::full && r.memory.recompute_layers > 0)
     add(faults, "memory.recompute_layers", {"memory.recompute"},

@@ -22,6 +22,8 @@ inline void add(Faults& faults, std::string path, std::vector<std::string> invol
 void batch_rules(const Recipe& r, Faults& faults);
 /// What is predicted of which samples.
 void objective_rules(const Recipe& r, Faults& faults);
+/// Number formats, and the loss scale.
+void precision_rules(const Recipe& r, Faults& faults);
 /// Ranks, canonical shards and the sequence; `given` is the recipe as it was written, by which
 /// advice is tried.
 void layout_rules(const Recipe& r, const Recipe& given, Faults& faults);

@@ -212,6 +212,45 @@ INSTANTIATE_TEST_SUITE_P(
              "expert parallelism is not built"},
         Case{"activation_offload", [](Recipe& r) { r.memory.offload = Offload::activations; },
              "memory.offload", "activation offload is not built; set none"},
+        Case{"loss_scale_of_nothing", [](Recipe& r) { r.precision.loss_scale = "1024"; },
+             "precision.loss_scale", "has no effect with precision.compute: f32"},
+        Case{"fp16_of_nothing", [](Recipe& r) { r.precision.fp16.hysteresis = 2; },
+             "precision.fp16", "set precision.compute: f16"},
+        Case{"loss_scale_no_number",
+             [](Recipe& r) { r.precision.compute = Compute::f16, r.precision.loss_scale = "2x"; },
+             "precision.loss_scale", "must be dynamic, or a power of two"},
+        Case{"loss_scale_negative",
+             [](Recipe& r) { r.precision.compute = Compute::f16, r.precision.loss_scale = "-2"; },
+             "precision.loss_scale", "must be dynamic, or a power of two"},
+        Case{"loss_scale_rounds",
+             [](Recipe& r) { r.precision.compute = Compute::f16, r.precision.loss_scale = "1000"; },
+             "precision.loss_scale", "set 512 or 1024"},
+        Case{"initial_scale_rounds",
+             [](Recipe& r) {
+               r.precision.compute = Compute::f16, r.precision.fp16.initial_scale = 3;
+             },
+             "precision.fp16.initial_scale", "set 2 or 4"},
+        Case{"initial_scale_below_the_least",
+             [](Recipe& r) {
+               r.precision.compute = Compute::f16, r.precision.fp16.min_scale = 131072;
+             },
+             "precision.fp16.initial_scale", "65536 is below min_scale 131072"},
+        Case{"fixed_and_dynamic",
+             [](Recipe& r) {
+               r.precision.compute = Compute::f16, r.precision.loss_scale = "1024";
+               r.precision.fp16.growth_interval = 100;
+             },
+             "precision.fp16", "has no effect with precision.loss_scale: 1024"},
+        Case{"two_formats_of_16_bits",
+             [](Recipe& r) {
+               r.precision.compute = Compute::f16, r.precision.parameters = Precision::bf16;
+             },
+             "precision.parameters", "set f16 or f32"},
+        Case{"weights_in_f16_beside_bf16",
+             [](Recipe& r) {
+               r.precision.compute = Compute::bf16, r.precision.parameters = Precision::f16;
+             },
+             "precision.parameters", "set bf16 or f32"},
         Case{"fp8_without_products", [](Recipe& r) { r.precision.fp8.recipe = Fp8Recipe::block; },
              "precision.fp8", "set precision.compute: fp8"},
         Case{"a_history_of_blocks",

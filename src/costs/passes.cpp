@@ -25,6 +25,7 @@ Passes& Passes::operator+=(const Passes& other) {
 }
 
 clusters::ProductType product_type(const engine::Settings& settings) {
+  if (settings.activations == DType::f16) return clusters::ProductType::f16;
   return settings.activations == DType::f32 ? clusters::ProductType::f32
                                             : clusters::ProductType::bf16;
 }

@@ -32,6 +32,8 @@ Engine::Engine(const Settings& settings, device::Device& device, const parallel:
       losses_(settings),
       optimizer_(std::make_unique<optim::AdamW>(model_.parameters(), device, settings.adamw)),
       fp8_(make_fp8(settings, device)) {
+  if (settings.loss_scale)
+    loss_scaler_ = std::make_unique<precision::LossScaler>(device, *settings.loss_scale);
   if (fp8_ != nullptr) optim::allocate_codes(*fp8_, model_.parameters());
   if (settings.fp8 && settings.fp8->guard.every > 0) {
     const View sums = model_.parameters().flat_gradient_sums();
@@ -156,11 +158,12 @@ StepResult Engine::step(int64_t step, double lr, std::span<const data::HostBatch
       model_.exec().workspace.tensor(settings().masters, Shape{losses_.count(micro_batches)});
   const device::Tensor finite = model_.exec().workspace.tensor(DType::i32, Shape{1});
   kernels::fill(model_.exec(), finite, std::isfinite(1 / global_weight) ? 1 : 0);
+  begin_scaled_step();
   accumulate(step, micro_batches, loss_scale(micro_batches, global_weight), loss_U, finite,
              nullptr);
   optim::combine_gradients(model_.exec(), mesh(), parameters(), model_.tied());
-  const optim::GradientNorm norm =
-      optim::gradient_norm(model_.exec(), mesh(), parameters(), *norm_order_, settings().clip);
+  const optim::GradientNorm norm = optim::gradient_norm(
+      model_.exec(), mesh(), parameters(), *norm_order_, settings().clip, scale_on_device());
   // Up to here nothing that lasts has changed, and if any loss or the norm is not finite, nothing
   // will: the device decides. The host hears of it when the update is queued.
   mesh().world().wait(mesh().world().start_all_reduce_min(finite, "step.finite"));
@@ -174,6 +177,7 @@ StepResult Engine::step(int64_t step, double lr, std::span<const data::HostBatch
     result.applied = applied != 0;
     set_losses(micro_batches, loss_U, global_weight, result);
   }
+  follow_gradients(norm.norm, result);
   update_scales(result.applied);
   // With spread state the host waits for the decision: what was not updated is not shared, so that
   // who looks for the cause finds all as it was.

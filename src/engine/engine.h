@@ -24,6 +24,9 @@ struct StepResult {
   std::optional<double> pair_loss;  // of this, the mean over sentence pairs
   double grad_norm = 0;             // before clipping
   bool applied = true;  // false: one of the two is not finite, and the step changed nothing
+  std::optional<double> loss_scale;  // that the gradients were made with
+  /// Not applied because gradients overflowed, which smaller loss scales will answer.
+  bool overflowed = false;
 };
 
 /// Of each sample.
@@ -82,16 +85,24 @@ class Engine {
   optim::AdamW& optimizer() { return *optimizer_; }
   /// The scales of products in 8 bits, the same on every rank; null where none is.
   precision::Fp8* fp8() const { return fp8_.get(); }
+  /// What losses are multiplied by, the same on every rank; null where they are not.
+  precision::LossScaler* loss_scaler() const { return loss_scaler_.get(); }
 
  private:
-  /// What losses are divided by before they are differentiated: those of a step's samples.
+  /// What losses are divided by before they are differentiated: those of a step's samples, the loss
+  /// scale included.
   struct LossScale {
     double global_weight = 0;
     double pairs = 0;
   };
   LossScale loss_scale(std::span<const data::HostBatch> micro_batches, double global_weight) const {
-    return {global_weight, pairs_of(micro_batches)};
+    return {global_weight / step_scale_, pairs_of(micro_batches) / step_scale_};
   }
+  ConstView scale_on_device() const {
+    return loss_scaler_ == nullptr ? ConstView() : loss_scaler_->scale();
+  }
+  void begin_scaled_step();
+  void follow_gradients(ConstView norm, StepResult& result);
   void accumulate(int64_t step, std::span<const data::HostBatch> micro_batches,
                   const LossScale& scale, View loss_U, View finite, const Inspector* inspector);
   layers::Context training_context(uint64_t step_key, double dropout);
@@ -114,6 +125,8 @@ class Engine {
   std::unique_ptr<optim::AdamW> optimizer_;
   std::unique_ptr<optim::NormOrder> norm_order_;
   std::unique_ptr<precision::Fp8> fp8_;
+  std::unique_ptr<precision::LossScaler> loss_scaler_;
+  double step_scale_ = 1;            // of the last step's losses
   device::Tensor narrow_gradients_;  // of check_fp8
   StageRunner stage_runner_;
 };

@@ -42,6 +42,15 @@ std::vector<Variant> variants() {
   all.back().settings.weights = DType::bf16;
   all.push_back({"f32 weights, bf16 activations", toy_settings()});
   all.back().settings.activations = DType::bf16;
+  all.push_back({"tied f16", testing::in_f16(toy_settings())});
+  all.push_back({"f16 weights, f32 activations", toy_settings()});
+  all.back().settings.weights = DType::f16;
+  all.push_back({"f32 weights, f16 activations", testing::in_f16(toy_settings())});
+  all.back().settings.weights = DType::f32;
+  all.push_back({"f16, ragged, materialised, fewer heads", testing::in_f16(toy_settings())});
+  all.back().settings.ragged = true;
+  testing::set_materialised(all.back().settings.model);
+  testing::set_kv_heads(all.back().settings.model, 2);
   all.push_back({"ragged, materialised, fewer key/value heads", toy_settings()});
   all.back().settings.ragged = true;
   testing::set_materialised(all.back().settings.model);
@@ -150,7 +159,7 @@ TEST(EngineLayout, SpreadOptimizerStateWithinTensors) {
   serial.split.data_shards = 4;
   serial.micro_batch = 1;
   serial.batch.full = 4;
-  for (const DType dtype : {DType::f32, DType::bf16}) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
     serial.weights = serial.activations = dtype;
     for (const parallel::Layout& layout :
          {parallel::Layout{.data = 4}, parallel::Layout{.tensor = 2, .data = 2}}) {

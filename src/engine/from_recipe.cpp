@@ -13,7 +13,26 @@ namespace megalith::engine {
 namespace {
 
 DType dtype_of(config::Precision precision) {
-  return precision == config::Precision::bf16 ? DType::bf16 : DType::f32;
+  return precision == config::Precision::bf16  ? DType::bf16
+         : precision == config::Precision::f16 ? DType::f16
+                                               : DType::f32;
+}
+DType dtype_of(config::Compute compute) {
+  return compute == config::Compute::f32   ? DType::f32
+         : compute == config::Compute::f16 ? DType::f16
+                                           : DType::bf16;
+}
+
+std::optional<precision::LossScaleOptions> loss_scale_of(const config::PrecisionSection& p) {
+  if (p.compute != config::Compute::f16) return std::nullopt;
+  precision::LossScaleOptions options;
+  const std::optional<double> fixed = p.fixed_scale();
+  options.dynamic = !fixed;
+  options.initial = static_cast<float>(fixed.value_or(p.fp16.initial_scale));
+  options.growth_interval = narrow<int32_t>(p.fp16.growth_interval);
+  options.hysteresis = narrow<int32_t>(p.fp16.hysteresis);
+  options.least = fixed ? options.initial : static_cast<float>(p.fp16.min_scale);
+  return options;
 }
 
 std::optional<Fp8Layers> fp8_of(const config::PrecisionSection& p) {
@@ -97,7 +116,8 @@ Settings settings_of(const config::Recipe& r, const models::ModelSpec& model) {
       r.numerics == config::Numerics::fast ? kernels::Numerics::fast : kernels::Numerics::exact;
   s.recompute = {r.memory.recompute, r.memory.recompute_layers};
   s.weights = dtype_of(r.precision.parameters);
-  s.activations = r.precision.compute == config::Compute::f32 ? DType::f32 : DType::bf16;
+  s.activations = dtype_of(r.precision.compute);
+  s.loss_scale = loss_scale_of(r.precision);
   s.fp8 = fp8_of(r.precision);
   s.seed = static_cast<uint64_t>(r.run.seed);
   s.micro_batch = r.train.micro_batch;

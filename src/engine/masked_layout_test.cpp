@@ -159,7 +159,10 @@ TEST_F(MaskedLayout, NoLayoutChangesABit) {
 TEST_F(MaskedLayout, NorMicroBatchesRecomputationAndStorage) {
   Settings narrow = serial();
   narrow.weights = narrow.activations = DType::bf16;
-  for (const Settings& one : {serial(), narrow}) {
+  Settings half = serial();
+  half.weights = half.activations = DType::f16;
+  half.loss_scale = {.dynamic = false, .initial = 1024};
+  for (const Settings& one : {serial(), narrow, half}) {
     for (const int64_t samples : {1, 4}) {
       Settings other = one;
       other.micro_batch = samples;
@@ -225,6 +228,16 @@ TEST_F(MaskedLayout, SentencePairs) {
     other.micro_batch = 1;
     expect_same(narrow, other);
   }
+}
+
+// Of both means: a power of two that nothing narrower rounds.
+TEST_F(MaskedLayout, ALossScaleMovesNoBit) {
+  pairs_ = objectives::PairRelation::next;
+  Settings one = pair_settings();
+  one.loss_scale = {.dynamic = false, .initial = 1};
+  Settings other = one;
+  other.loss_scale->initial = 0x1p15f;
+  expect_same(one, other);
 }
 
 // Each mean has a weight of its own: at first both are those of uniform distributions.

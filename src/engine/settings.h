@@ -10,6 +10,7 @@
 #include "parallel/mesh.h"
 #include "parallel/schedule.h"
 #include "precision/fp8.h"
+#include "precision/loss_scaler.h"
 #include "spec/model_spec.h"
 
 namespace megalith::engine {
@@ -30,10 +31,13 @@ struct Settings {
   kernels::Numerics numerics = kernels::Numerics::exact;
   layers::RecomputePolicy recompute;  // of the layers of a stage
   int zero = 0;                       // 1: masters and moments are spread over the data ranks
-  DType weights = DType::f32;         // compute representation: f32, bf16 (f64 in gradient checks)
-  DType activations = DType::f32;     // likewise
-  std::optional<Fp8Layers> fp8;       // absent: no product is in 8 bits
-  /// Of keys and values that are kept for later tokens: f32, bf16, or i8 with scales
+  /// Compute representation: f32, bf16, f16 (f64 in gradient checks).
+  DType weights = DType::f32;
+  DType activations = DType::f32;  // likewise
+  /// What losses are multiplied by before they are differentiated; absent: nothing.
+  std::optional<precision::LossScaleOptions> loss_scale;
+  std::optional<Fp8Layers> fp8;  // absent: no product is in 8 bits
+  /// Of keys and values that are kept for later tokens: f32, bf16, f16, or i8 with scales
   /// (kernels/attention/kv_cache.h); the activations' when absent.
   std::optional<DType> cache = {};
   DType masters = DType::f32;  // f32 (f64 in gradient checks)

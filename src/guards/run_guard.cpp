@@ -30,6 +30,15 @@ void RunGuard::not_finite(int64_t step, const std::string& first) {
                skipped_steps_, recipe_.not_finite_limit, first);
 }
 
+void RunGuard::overflowed(int64_t step, double loss_scale, double next) {
+  ++overflowed_steps_;
+  if (!speaks_) return;
+  log::info(
+      "step {}: gradients overflow at a loss scale of {}; the step is skipped ({} so far), {}",
+      step, loss_scale, overflowed_steps_,
+      next == loss_scale ? "the scale stays" : fmt::format("the scale is now {}", next));
+}
+
 std::optional<Spike> RunGuard::observe(int64_t step, double loss) {
   if (recipe_.spike == config::Spike::ignore) return std::nullopt;
   const std::optional<Spike> spike = spikes_.observe(loss);
@@ -62,6 +71,7 @@ void RunGuard::rewound(int64_t rewinds, int64_t samples) {
 
 nlohmann::json RunGuard::to_json() const {
   return {{"skipped_steps", skipped_steps_},
+          {"overflowed_steps", overflowed_steps_},
           {"rewinds", rewinds_},
           {"skipped_samples", skipped_samples_},
           {"losses", spikes_.to_json()}};
@@ -71,6 +81,9 @@ void RunGuard::restore(const nlohmann::json& json) {
   try {
     const char* const where = "checkpoint: its guard's state";
     skipped_steps_ = whole_number(json, "skipped_steps", where, kMostCounted);
+    overflowed_steps_ = json.contains("overflowed_steps")  // not in checkpoints from before f16
+                            ? whole_number(json, "overflowed_steps", where, kMostCounted)
+                            : 0;
     rewinds_ = whole_number(json, "rewinds", where, kMostCounted);
     skipped_samples_ = whole_number(json, "skipped_samples", where, kMostCounted);
     spikes_.restore(json.at("losses"));

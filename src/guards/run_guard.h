@@ -22,6 +22,10 @@ class RunGuard {
   /// Step `step` was not finite and changed nothing; `first` names the tensor. DoNotRestartError
   /// unless the recipe skips such steps and there were fewer than its limit.
   void not_finite(int64_t step, const std::string& first);
+  /// Gradients of step `step` overflowed under its loss scale: it changed nothing, and `next` is
+  /// the scale of the step behind it.
+  void overflowed(int64_t step, double loss_scale, double next);
+  int64_t overflowed_steps() const { return overflowed_steps_; }
   /// Step `step` was applied; its loss is finite. The spike to rewind for, if any.
   /// DoNotRestartError when the recipe's rewinds are used up.
   std::optional<Spike> observe(int64_t step, double loss);
@@ -31,8 +35,8 @@ class RunGuard {
   void rewound(int64_t rewinds, int64_t samples);
   int64_t rewinds() const { return rewinds_; }
 
-  /// Steps that changed nothing.
-  int64_t skipped_steps() const { return skipped_steps_; }
+  /// Steps that changed nothing, for either cause.
+  int64_t skipped_steps() const { return skipped_steps_ + overflowed_steps_; }
 
   nlohmann::json to_json() const;
   /// IntegrityError when it is not what to_json gives.
@@ -42,8 +46,9 @@ class RunGuard {
   config::TrainSection recipe_;
   bool speaks_;
   SpikeGuard spikes_;
-  bool in_spike_ = false;  // says a long spike once; not state
-  int64_t skipped_steps_ = 0;
+  bool in_spike_ = false;      // says a long spike once; not state
+  int64_t skipped_steps_ = 0;  // that were not finite, overflows aside
+  int64_t overflowed_steps_ = 0;
   int64_t rewinds_ = 0;
   int64_t skipped_samples_ = 0;
 };

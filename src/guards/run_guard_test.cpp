@@ -98,6 +98,22 @@ TEST(RunGuard, StopsAtAStepThatIsNotFiniteOrSkipsSoMany) {
   EXPECT_THAT(stops([&] { resumed.not_finite(5, "c"); }), HasSubstr("2 steps were skipped"));
 }
 
+TEST(RunGuard, OverflowsAreCountedApartAndHaveNoLimit) {
+  RunGuard guard(section(config::Spike::ignore, 0));
+  for (int64_t step = 1; step <= 3; ++step) guard.overflowed(step, 8, 4);
+  EXPECT_EQ(guard.overflowed_steps(), 3);
+  EXPECT_EQ(guard.skipped_steps(), 3);
+  RunGuard resumed(section(config::Spike::ignore, 0));
+  const nlohmann::json state = nlohmann::json::parse(guard.to_json().dump());
+  resumed.restore(state);
+  EXPECT_EQ(resumed.overflowed_steps(), 3);
+  EXPECT_EQ(resumed.to_json(), state);
+  nlohmann::json older = state;  // of a run that could not overflow
+  older.erase("overflowed_steps");
+  resumed.restore(older);
+  EXPECT_EQ(resumed.overflowed_steps(), 0);
+}
+
 TEST(RunGuard, RewindsSoOftenAndWarnsWithoutEnd) {
   const auto spike = [](RunGuard& guard) {
     for (int i = 0; i < 8; ++i) guard.observe(i, 1);

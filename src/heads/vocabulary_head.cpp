@@ -23,11 +23,11 @@ namespace {
 constexpr int64_t kLogitsBytes = int64_t{50} << 20;
 
 /// The gradient of the logits in their memory, stored like every gradient of an activation (so
-/// that both factors of the two products that follow have one type): bf16 takes the first half of
+/// that both factors of the two products that follow have one type): 16 bits take the first half of
 /// each row.
 View gradient_in_place(const View& logits_RV, DType activation) {
-  if (activation != DType::bf16) return logits_RV;
-  return {logits_RV.data(), DType::bf16, logits_RV.shape(), 2 * logits_RV.row_stride()};
+  if (!is_half(activation)) return logits_RV;
+  return {logits_RV.data(), activation, logits_RV.shape(), 2 * logits_RV.row_stride()};
 }
 
 }  // namespace

@@ -53,8 +53,10 @@ void fill(InferenceModel& model, device::Device& device) {
   for (parameters::Parameter& parameter : model.parameters().all()) {
     std::vector<float> values(static_cast<size_t>(parameter.local_elements()));
     parameters::initial_value(parameter, 3, DType::f32, values.data());
-    std::vector<bf16_t> narrow;
-    for (const float value : values) narrow.push_back(to_bf16(value));
+    const bool is_f16 = model.parameters().storage().compute == DType::f16;
+    std::vector<uint16_t> narrow;
+    for (const float value : values)
+      narrow.push_back(is_f16 ? to_f16(value).bits : to_bf16(value).bits);
     const bool is_f32 = model.parameters().storage().compute == DType::f32;
     device.wait(
         device.copy_to_device(parameter.mutable_compute(),
@@ -214,7 +216,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Choice{"llama", DType::bf16}, Choice{"gpt_neox", DType::f32},
                       Choice{"mistral", DType::bf16}, Choice{"gemma2", DType::f32},
                       Choice{"gemma3_text", DType::bf16}, Choice{"phi3", DType::f32},
-                      Choice{"t5", DType::f32}, Choice{"t5", DType::bf16}));
+                      Choice{"t5", DType::f32}, Choice{"t5", DType::bf16},
+                      Choice{"gpt2", DType::f16}, Choice{"gemma2", DType::f16}));
 
 /// What a layer with a window keeps is a group of its own.
 TEST(KvGroups, AreOnesOfTheSameWindow) {

@@ -129,7 +129,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Choice{"llama", DType::f32, false, 1, layers::QkNorm::whole},
                       Choice{"gpt2", DType::bf16, false, 4, layers::QkNorm::whole},
                       Choice{"relative", DType::f32, true, 4},
-                      Choice{"relative", DType::bf16, false, 2}));
+                      Choice{"relative", DType::bf16, false, 2},
+                      Choice{"gpt2", DType::f16, true, 2}, Choice{"llama", DType::f16, false, 4}));
 
 INSTANTIATE_TEST_SUITE_P(Families, CachedDecoding,
                          ::testing::Values(Choice{"gpt_neox", DType::f32, false, 8},

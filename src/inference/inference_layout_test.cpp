@@ -49,8 +49,10 @@ void fill(parameters::ParameterSet& set, device::Device& device, uint64_t seed) 
   for (parameters::Parameter& parameter : set.all()) {
     std::vector<float> values(static_cast<size_t>(parameter.local_elements()));
     parameters::initial_value(parameter, seed, DType::f32, values.data());
-    std::vector<bf16_t> narrow;
-    for (const float value : values) narrow.push_back(to_bf16(value));
+    const bool is_f16 = set.storage().compute == DType::f16;
+    std::vector<uint16_t> narrow;
+    for (const float value : values)
+      narrow.push_back(is_f16 ? to_f16(value).bits : to_bf16(value).bits);
     device.wait(device.copy_to_device(parameter.mutable_compute(), narrow.data()));
   }
 }
@@ -106,7 +108,7 @@ TEST_P(InferenceLayout, HasTheBitsOfOneRank) {
 INSTANTIATE_TEST_SUITE_P(
     All, InferenceLayout,
     ::testing::Combine(::testing::Values("gpt2", "llama", "grouped", "whole_norms", "t5"),
-                       ::testing::Values(DType::f32, DType::bf16),
+                       ::testing::Values(DType::f32, DType::bf16, DType::f16),
                        ::testing::Values(parallel::Layout{.tensor = 2},
                                          parallel::Layout{.tensor = 4},
                                          parallel::Layout{.pipeline = 2},
@@ -118,7 +120,7 @@ TEST(CacheType, RoundsWhatLaterTokensSeeUnderEveryLayoutAlike) {
   for (const char* name : {"llama", "gpt2", "t5"}) {
     const engine::Settings s = settings_named(name);
     const Reading wide = read(s, {}, DType::f32)[0];
-    for (const DType cache : {DType::bf16, DType::i8}) {
+    for (const DType cache : {DType::bf16, DType::f16, DType::i8}) {
       const Reading alone = read(s, {}, DType::f32, cache)[0];
       EXPECT_EQ(alone.scores, wide.scores);
       double worst = 0;

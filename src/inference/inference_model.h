@@ -12,14 +12,14 @@ namespace megalith::inference {
 class InferenceModel {
  public:
   struct Options {
-    DType compute = DType::f32;  // weights and activations: f32 or bf16
+    DType compute = DType::f32;  // weights and activations: f32, bf16 or f16
     kernels::Numerics numerics = kernels::Numerics::exact;
     int tensor_shards = 1;      // canonical split of the training run
     parallel::Layout layout{};  // tensor and pipeline ranks alone
     /// Of weights that are not stored as `compute`: in blocks (store::ModelSource).
     parameters::StorageFormats formats{};
-    /// Of kept keys and values: f32, bf16 or i8; nothing: as `compute`. Other ones round what later
-    /// tokens see.
+    /// Of kept keys and values: f32, bf16, f16 or i8; nothing: as `compute`. Other ones round what
+    /// later tokens see.
     std::optional<DType> cache{};
   };
   /// UserError, naming what to set, when the layout does not fit the model or its canonical split;

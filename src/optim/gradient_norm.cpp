@@ -89,8 +89,8 @@ NormOrder::NormOrder(const parameters::ParameterSet& whole) {
 }
 
 GradientNorm gradient_norm(kernels::Exec& exec, const parallel::Mesh& mesh,
-                           const parameters::ParameterSet& set, const NormOrder& order,
-                           double clip) {
+                           const parameters::ParameterSet& set, const NormOrder& order, double clip,
+                           ConstView loss_scale) {
   const device::NameScope scope(exec.device, "gradients");
   int64_t num_blocks = 0;
   for (const Parameter& parameter : set.all()) {
@@ -126,7 +126,7 @@ GradientNorm gradient_norm(kernels::Exec& exec, const parallel::Mesh& mesh,
   GradientNorm result{exec.workspace.tensor(DType::f64, Shape{1}),
                       exec.workspace.tensor(dtype, Shape{1})};
   const device::Tensor factor = exec.workspace.tensor(DType::f32, Shape{1});
-  kernels::clip_factor(exec, {total, clip, factor, result.norm});
+  kernels::clip_factor(exec, {total, clip, factor, result.norm, loss_scale});
   kernels::cast(exec, factor, result.factor);
   return result;
 }

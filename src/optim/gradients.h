@@ -40,13 +40,15 @@ class NormOrder {
 /// Scalars on the device.
 struct GradientNorm {
   device::Tensor norm;    // f64 [1]
-  device::Tensor factor;  // [1], the masters' type: min(1, clip / norm), an f32 number
+  device::Tensor factor;  // [1], the masters' type: min(1, clip / norm) / loss scale, an f32 number
 };
-/// The norm of the whole model's gradient, and the factor that clips it (infinite `clip`: 1). The
-/// same on every rank; ready as of a later ticket of the device. Collective over tensor and
-/// pipeline, and over data where state is spread.
+/// The norm of the whole model's gradient, and the factor that clips it (infinite `clip`: 1). What
+/// accumulated is that gradient times `loss_scale`, f32 [1] on the device, a power of two (absent:
+/// 1): the norm is without it, and the factor takes it away. The same on every rank; ready as of a
+/// later ticket of the device. Collective over tensor and pipeline, and over data where state is
+/// spread.
 GradientNorm gradient_norm(kernels::Exec& exec, const parallel::Mesh& mesh,
-                           const parameters::ParameterSet& set, const NormOrder& order,
-                           double clip);
+                           const parameters::ParameterSet& set, const NormOrder& order, double clip,
+                           ConstView loss_scale = {});
 
 }  // namespace megalith::optim

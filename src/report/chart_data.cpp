@@ -83,6 +83,7 @@ std::string chart_data(const RunRecord& record) {
   add("validation_loss", false, [](const StepMetrics& m) { return m.validation_loss; });
   add("lr", false, [](const StepMetrics& m) { return m.lr; });
   add("grad_norm", true, [](const StepMetrics& m) { return m.grad_norm; });
+  add("loss_scale", false, [](const StepMetrics& m) { return m.loss_scale; });
   add("tokens_per_second", true, [](const StepMetrics& m) { return m.tokens_per_second; });
   add("mfu", true, [](const StepMetrics& m) { return 100 * m.mfu; });
   add("step_seconds", true, [](const StepMetrics& m) { return m.step_seconds; });

@@ -66,6 +66,8 @@ auto optional_values(Metrics& m) {
   return std::array{std::pair{"pair_loss", &m.pair_loss},
                     std::pair{"validation_loss", &m.validation_loss},
                     std::pair{"validation_pair_loss", &m.validation_pair_loss},
+                    std::pair{"loss_scale", &m.loss_scale},
+                    std::pair{"overflowed_steps", &m.overflowed_steps},
                     std::pair{"fp8_loss_difference", &m.fp8_loss_difference},
                     std::pair{"fp8_gradient_cosine", &m.fp8_gradient_cosine},
                     std::pair{"fp8_saturated", &m.fp8_saturated},

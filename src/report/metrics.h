@@ -32,6 +32,9 @@ struct StepMetrics {
   int64_t memory_bytes = 0;         // high-water mark of the arenas
   std::optional<double> pair_loss;  // of the loss, what sentence pairs have; likewise below
   std::optional<double> validation_loss, validation_pair_loss;
+  // What the step's losses were multiplied by (precision.compute: f16), and the steps that changed
+  // nothing because gradients overflowed, this one included.
+  std::optional<double> loss_scale, overflowed_steps;
   // Of a check of products in 8 bits before the step (engine::Engine::check_fp8): how far losses
   // lie apart, relative; the cosine of the gradients; the largest shares of an operand; how many
   // products run in 16 bits instead.

@@ -31,7 +31,13 @@ TEST(Metrics, LineHasThePromisedKeysInOrder) {
   metrics.validation_pair_loss = 0.25;
   EXPECT_TRUE(metrics.to_json_line().ends_with(
       ",\"pair_loss\":0.5,\"validation_loss\":2.0,\"validation_pair_loss\":0.25}\n"));
+  metrics.loss_scale = 65536;
+  metrics.overflowed_steps = 2;
+  EXPECT_TRUE(
+      metrics.to_json_line().ends_with(",\"loss_scale\":65536.0,\"overflowed_steps\":2.0}\n"));
   const StepMetrics back = StepMetrics::parse(metrics.to_json_line());
+  EXPECT_EQ(back.loss_scale, 65536);
+  EXPECT_EQ(back.overflowed_steps, 2);
   EXPECT_EQ(back.token_loss(), 10);
   EXPECT_EQ(back.validation_token_loss(), 1.75);
 }

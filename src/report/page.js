@@ -173,6 +173,7 @@
     "loss (nats per token)", short, four);
   curveChart("lr", line("lr", "learning rate", "--first"), "learning rate", short);
   curveChart("grad_norm", noisy("grad_norm", "gradient norm", "--first"), "gradient norm");
+  curveChart("loss_scale", line("loss_scale", "loss scale", "--first"), "loss scale");
   curveChart("tokens_per_second", noisy("tokens_per_second", "throughput", "--first"), "tokens per second");
   curveChart("mfu", noisy("mfu", "utilisation", "--first"), "utilisation (%)", (value) => short(value) + " %");
   if (data.ceiling_gflops) {

@@ -154,6 +154,25 @@ TEST_F(Page, CurvesAreTheRunsNumbers) {
   EXPECT_THAT(text, HasSubstr("At 1 step the loss was not a finite number, first at step 2"));
 }
 
+TEST_F(Page, ALossScaleAndTheStepsItSkippedAreShown) {
+  put_steps(2);
+  EXPECT_EQ(data_of(page()).at("curves").at("loss_scale").at("x").size(), 0u);
+  EXPECT_THAT(page(), ::testing::Not(HasSubstr("steps skipped for overflows")));
+  std::string lines;
+  for (int64_t step = 1; step <= 3; ++step) {
+    StepMetrics metrics = some_metrics(step);
+    metrics.loss_scale = step == 1 ? 65536 : 32768;
+    metrics.overflowed_steps = 1;
+    lines += metrics.to_json_line();
+  }
+  folder_.put("metrics.jsonl", lines);
+  const std::string text = page();
+  EXPECT_EQ(data_of(text).at("curves").at("loss_scale").at("y"),
+            nlohmann::json({65536.0, 32768.0, 32768.0}));
+  EXPECT_THAT(text, HasSubstr("1 step was skipped: gradients overflowed under the loss scale"));
+  EXPECT_THAT(text, HasSubstr("<th scope=\"row\">loss scale</th><td>32768</td>"));
+}
+
 TEST_F(Page, LongRunsAreThinnedAndSmoothed) {
   put_steps(10000);
   const nlohmann::json data = data_of(page());

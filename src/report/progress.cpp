@@ -38,6 +38,8 @@ std::string Progress::line(const StepMetrics& m, double elapsed) const {
   const std::string of = timed ? "" : fmt::format("/{}", options_.total_steps);
   std::string text = fmt::format("step {}{}  loss {:.4f}  lr {:.2e}  grad {:.3f}  {:.0f} tokens/s",
                                  m.step, of, m.loss, m.lr, m.grad_norm, m.tokens_per_second);
+  if (m.loss_scale) text += fmt::format("  loss scale {}", *m.loss_scale);
+  if (m.overflowed_steps.value_or(0) > 0) text += fmt::format("  skipped {}", *m.overflowed_steps);
   if (m.mfu > 0) text += fmt::format("  {:.0f}% of ceiling", 100 * m.mfu);
   if (m.validation_loss) text += fmt::format("  validation {:.4f}", *m.validation_loss);
   return text + fmt::format("  {} left", duration_text(left));

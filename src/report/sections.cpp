@@ -74,6 +74,16 @@ std::string notice_for(const std::vector<StepMetrics>& steps, std::string_view w
       grouped(count), count == 1 ? "step" : "steps", what, grouped(first));
 }
 
+/// Of a loss scale that was too large: an ordinary event, unlike the others.
+std::string overflow_notice(const std::vector<StepMetrics>& steps) {
+  if (steps.empty() || steps.back().overflowed_steps.value_or(0) == 0) return "";
+  const double count = *steps.back().overflowed_steps;
+  return fmt::format(
+      "<p class=\"notice\">{} {} skipped: gradients overflowed under the loss scale, which became "
+      "smaller.</p>\n",
+      grouped(static_cast<int64_t>(count)), count == 1 ? "step was" : "steps were");
+}
+
 }  // namespace
 
 std::string run_title(const RunRecord& record, const std::string& folder_name) {
@@ -107,7 +117,7 @@ std::string header_html(const RunRecord& record) {
 }
 
 std::string notices_html(const RunRecord& record) {
-  return notice_for(record.steps, "loss", &StepMetrics::loss) +
+  return overflow_notice(record.steps) + notice_for(record.steps, "loss", &StepMetrics::loss) +
          notice_for(record.steps, "gradient norm", &StepMetrics::grad_norm);
 }
 
@@ -188,6 +198,10 @@ std::string numbers_html(const RunRecord& record) {
   out += row("learning rate", fmt::format("{:.4g}", last.lr));
   out += row("gradient norm", decimal(last.grad_norm));
   out += row("gradient norm, exact", hex_float(last.grad_norm));
+  if (last.loss_scale) {
+    out += row("loss scale", fmt::format("{}", *last.loss_scale));
+    out += row("steps skipped for overflows", fmt::format("{}", last.overflowed_steps.value_or(0)));
+  }
   out += row("seconds of the last step", fmt::format("{:.4f}", last.step_seconds));
   out += row("memory in arenas", bytes_text(last.memory_bytes));
   return out;

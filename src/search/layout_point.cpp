@@ -51,6 +51,7 @@ LayoutPoint point_of(const Settings& s) {
           .recompute = s.recompute,
           .compute = s.fp8                          ? Compute::fp8
                      : s.activations == DType::bf16 ? Compute::bf16
+                     : s.activations == DType::f16  ? Compute::f16
                                                     : Compute::f32};
 }
 
@@ -64,7 +65,9 @@ void move_to(Settings& s, const Settings& base, const LayoutPoint& p) {
   s.micro_batch = p.micro_batch;
   s.pipeline_schedule = p.schedule;
   s.recompute = p.recompute;
-  s.activations = p.compute == Compute::f32 ? DType::f32 : DType::bf16;
+  s.activations = p.compute == Compute::f32   ? DType::f32
+                  : p.compute == Compute::f16 ? DType::f16
+                                              : DType::bf16;
   s.fp8 = base.fp8;
   if (p.compute != Compute::fp8) s.fp8.reset();
   if (p.compute == Compute::fp8 && !s.fp8)

@@ -204,6 +204,10 @@ SearchResult search_layouts(const Settings& base, const clusters::Cluster& clust
   Space space = space_of(base, result.devices);
   if (space.points.empty()) throw UserError("{}", empty_space_text(space, result.devices));
   if (options.also_fp8) {
+    if (base.weights == DType::f16 || base.activations == DType::f16)
+      throw UserError(
+          "products in 8 bits are tried beside bf16, not f16; set precision.parameters and "
+          "precision.compute: bf16");
     cluster.known(clusters::ProductType::fp8);
     const std::vector<LayoutPoint> wide = space.points;
     for (LayoutPoint point : wide) {

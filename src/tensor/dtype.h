@@ -48,6 +48,9 @@ constexpr int64_t bytes_of(DType dtype) {
   return 0;
 }
 
+/// A floating type of 16 bits.
+constexpr bool is_half(DType dtype) { return dtype == DType::bf16 || dtype == DType::f16; }
+
 /// "f32", "bf16", ... and back (nothing for an unknown name).
 std::string_view name_of(DType dtype);
 std::optional<DType> dtype_from_name(std::string_view name);

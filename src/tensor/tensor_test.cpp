@@ -148,7 +148,7 @@ TEST(Weight, APlainOneIsAViewAndKnowsItsFormat) {
   const Weight weight = view;
   EXPECT_EQ(weight.format, Format::f32);
   EXPECT_EQ(ConstView(weight).data(), view.data());
-  for (const Format format : {Format::f64, Format::f32, Format::bf16}) {
+  for (const Format format : {Format::f64, Format::f32, Format::bf16, Format::f16}) {
     EXPECT_EQ(plain_format(dtype_of(format)), format);
     EXPECT_EQ(name_of(format), name_of(dtype_of(format)));
   }

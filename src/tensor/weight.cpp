@@ -8,9 +8,9 @@
 namespace megalith {
 namespace {
 
-constexpr std::array kFormats = {Format::f64,     Format::f32,     Format::bf16,
-                                 Format::f8_e4m3, Format::f8_e5m2, Format::q8_0,
-                                 Format::q4_0,    Format::q4_1,    Format::fp8};
+constexpr std::array kFormats = {Format::f64,     Format::f32,     Format::bf16, Format::f16,
+                                 Format::f8_e4m3, Format::f8_e5m2, Format::q8_0, Format::q4_0,
+                                 Format::q4_1,    Format::fp8};
 
 }  // namespace
 

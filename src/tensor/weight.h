@@ -17,7 +17,7 @@ namespace megalith {
 ///   f8_e4m3, f8_e5m2   codes, which products multiply by a scale that they are given (linear.h)
 ///   q8_0, q4_0, q4_1   GGUF's blocks along the rows, in tiles (blocks.h)
 ///   fp8                codes e4m3 in such tiles, and an f32 scale for each row
-enum class Format : uint8_t { f64, f32, bf16, f8_e4m3, f8_e5m2, q8_0, q4_0, q4_1, fp8 };
+enum class Format : uint8_t { f64, f32, bf16, f16, f8_e4m3, f8_e5m2, q8_0, q4_0, q4_1, fp8 };
 
 /// True if elements are numbers, rows one after another: no blocks.
 constexpr bool is_plain(Format format) {
@@ -33,6 +33,8 @@ constexpr DType dtype_of(Format format) {
       return DType::f32;
     case Format::bf16:
       return DType::bf16;
+    case Format::f16:
+      return DType::f16;
     case Format::f8_e4m3:
       return DType::f8_e4m3;
     case Format::f8_e5m2:

@@ -93,6 +93,8 @@ void fill(device::Device& device, View view, const std::string& name, double off
       reinterpret_cast<double*>(host.data())[i] = x;
     } else if (view.dtype() == DType::f32) {
       reinterpret_cast<float*>(host.data())[i] = static_cast<float>(x);
+    } else if (view.dtype() == DType::f16) {
+      reinterpret_cast<f16_t*>(host.data())[i] = to_f16(static_cast<float>(x));
     } else {
       MEGA_CHECK_EQ(view.dtype(), DType::bf16);
       reinterpret_cast<bf16_t*>(host.data())[i] = to_bf16(static_cast<float>(x));

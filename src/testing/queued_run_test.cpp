@@ -31,6 +31,8 @@ TEST(QueuedTraining, OneRank) { expect_the_bits_of_the_cpu(toy_settings()); }
 
 TEST(QueuedTraining, ALlama) { expect_the_bits_of_the_cpu(toy_llama_settings()); }
 
+TEST(QueuedTraining, InF16) { expect_the_bits_of_the_cpu(in_f16(toy_settings())); }
+
 TEST(QueuedTraining, HeadsOfSequences) {
   for (const auto kind :
        {layers::HeadKind::sequence_classification, layers::HeadKind::sequence_regression})

@@ -216,6 +216,12 @@ engine::Settings in_fp8(engine::Settings settings, precision::ScalingPolicy poli
   return settings;
 }
 
+engine::Settings in_f16(engine::Settings settings) {
+  settings.weights = settings.activations = DType::f16;
+  settings.loss_scale = {.initial = 0x1p22f, .growth_interval = 2};
+  return settings;
+}
+
 engine::Settings toy_sequence_settings(layers::HeadKind kind) {
   engine::Settings settings = toy_settings();
   const bool classes = kind == layers::HeadKind::sequence_classification;

@@ -41,6 +41,9 @@ engine::Settings toy_sequence_settings(layers::HeadKind kind);
 /// In bf16 with products in 8 bits, whose histories roll over within three steps.
 engine::Settings in_fp8(engine::Settings settings, precision::ScalingPolicy policy);
 
+/// In f16, with a loss scale that overflows and grows within a few steps.
+engine::Settings in_f16(engine::Settings settings);
+
 /// One of several settings that a test goes through.
 struct Variant {
   const char* name;

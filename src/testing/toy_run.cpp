@@ -21,10 +21,12 @@ void run_toy(const engine::Settings& settings, int steps, const Machine& machine
     engine::Engine engine(settings, *device, mesh);
     engine.initialise();
     auto& mine = results[static_cast<size_t>(world.rank())];
+    int64_t skipped = 0;
     for (int64_t step = 1; step <= steps; ++step) {
       const auto micro_batches = toy_micro_batches(settings, step, mesh.at().data);
       const double lr = optim::learning_rate(settings.schedule, {.step = step});
-      mine.push_back(engine.step(step, lr, micro_batches, toy_weight(settings, step)));
+      mine.push_back(engine.step(step, lr, micro_batches, toy_weight(settings, step), skipped));
+      if (!mine.back().applied) ++skipped;
     }
     run.state.add(engine);
     world.set_device(nullptr);
@@ -32,8 +34,16 @@ void run_toy(const engine::Settings& settings, int steps, const Machine& machine
   for (size_t step = 0; step < results[0].size(); ++step) {
     run.loss.push_back(results[0][step].loss);
     run.grad_norm.push_back(results[0][step].grad_norm);
+    run.applied.push_back(results[0][step].applied);
+    if (results[0][step].loss_scale) run.loss_scale.push_back(*results[0][step].loss_scale);
     for (const auto& rank : results) {
-      MEGA_CHECK(rank[step].loss == run.loss[step] && rank[step].grad_norm == run.grad_norm[step],
+      const engine::StepResult &told = rank[step], &first = results[0][step];
+      const auto same = [](double x, double y) {
+        return std::bit_cast<uint64_t>(x) == std::bit_cast<uint64_t>(y);
+      };
+      MEGA_CHECK(same(told.loss, first.loss) && same(told.grad_norm, first.grad_norm) &&
+                     told.applied == first.applied && told.loss_scale == first.loss_scale &&
+                     told.overflowed == first.overflowed,
                  "ranks were told different results of step {}", step + 1);
     }
   }
@@ -53,6 +63,8 @@ std::string difference(const ToyRun& a, const ToyRun& b) {
                          b.grad_norm[i]);
     }
   }
+  if (a.loss_scale != b.loss_scale) return "other loss scales";
+  if (a.applied != b.applied) return "other steps were applied";
   return difference(a.state, b.state);
 }
 

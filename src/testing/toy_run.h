@@ -21,6 +21,8 @@ struct Machine {
 
 struct ToyRun {
   std::vector<double> loss, grad_norm;  // by step
+  std::vector<double> loss_scale;       // likewise, where there is one
+  std::vector<bool> applied;            // likewise
   LogicalState state;                   // after the last step
 };
 

@@ -38,9 +38,12 @@ report::StepMetrics TrainingRun::train_step() {
   const engine::StepResult result =
       engine_->step(step, lr, data.micro_batches, data.global_weight, guard_.skipped_steps());
   not_finite_.reset();
-  if (!result.applied) {
-    journal_.goodput().enter(Bucket::skipped);
+  overflowed_ = result.overflowed;
+  if (!result.applied) journal_.goodput().enter(Bucket::skipped);
+  if (!result.applied && !result.overflowed) {
     not_finite_ = engine::first_not_finite(*engine_, step, data.micro_batches, data.global_weight);
+    if (result.loss_scale)
+      *not_finite_ += fmt::format(" at a loss scale of {}", *result.loss_scale);
   }
   finite_ = engine::update_is_finite(*engine_);
   const double seconds = monotonic_seconds() - begin;
@@ -64,6 +67,9 @@ report::StepMetrics TrainingRun::train_step() {
   fp8_watch_->add_to(m);
   m.lr = lr;
   m.grad_norm = result.grad_norm;
+  m.loss_scale = result.loss_scale;
+  if (result.loss_scale)
+    m.overflowed_steps = static_cast<double>(guard_.overflowed_steps() + (overflowed_ ? 1 : 0));
   m.step_seconds = seconds;
   m.tokens_per_second = static_cast<double>(tokens) / seconds;
   m.mfu = ceiling > 0 ? flops / seconds / ceiling : 0;
@@ -79,6 +85,9 @@ bool TrainingRun::judge(bool saving) {
   try {
     if (not_finite_) {
       guard_.not_finite(last_.step, *not_finite_);
+    } else if (overflowed_) {
+      guard_.overflowed(last_.step, *last_.loss_scale,
+                        static_cast<double>(engine_->loss_scaler()->host_scale()));
     } else {
       if (!finite_) engine::refuse_update(*engine_, last_.step);
       spike = guard_.observe(last_.step, last_.loss);

@@ -233,5 +233,68 @@ TEST_F(Fp8LoopTest, TheWorstLayerAloneFallsBack) {
   EXPECT_THAT(wide(), ElementsAre(0, 0, 4, 4, 4, 0, 0));
 }
 
+class F16LoopTest : public LoopTest {
+ protected:
+  F16LoopTest() {
+    recipe_.model.layers = 2;
+    recipe_.precision.parameters = config::Precision::f16;
+    recipe_.precision.compute = config::Compute::f16;
+    recipe_.precision.fp16.initial_scale = 0x1p24;
+    recipe_.precision.fp16.growth_interval = 4;
+    recipe_.train.steps = 20;
+    recipe_.checkpoint.keep = 30;
+  }
+};
+
+/// Their lines say so; a resume goes on with the scale, its counts and the optimizer's step.
+TEST_F(F16LoopTest, StepsThatOverflowAreSkippedAndAResumeDoesTheSame) {
+  EXPECT_EQ(run().status, "finished");
+  const auto whole = lines_of(out() / "metrics.jsonl");
+  ASSERT_EQ(whole.size(), 20u);
+  double scale = 0x1p24, skipped = 0;
+  bool grew = false;
+  for (const nlohmann::json& line : whole) {
+    grew = grew || line["loss_scale"] > scale;
+    scale = line["loss_scale"].get<double>();
+    const bool overflowed = line["grad_norm"].is_null();
+    skipped += overflowed ? 1 : 0;
+    EXPECT_EQ(line["overflowed_steps"], skipped) << line.dump();
+    EXPECT_TRUE(line["loss"].is_number()) << line.dump();
+  }
+  EXPECT_GE(skipped, 2);
+  EXPECT_TRUE(grew);
+  for (const int stop : {1, 3, 11}) {
+    fs::remove_all(out());
+    Hooks hooks;
+    hooks.after_step = [&](engine::Engine&, int64_t step, double) {
+      if (step == stop) std::raise(SIGTERM);
+    };
+    EXPECT_EQ(run(hooks).status, "stopped");
+    EXPECT_EQ(run().status, "finished");
+    EXPECT_EQ(lines_of(out() / "metrics.jsonl"), whole) << stop;
+  }
+}
+
+/// What no smaller scale can answer is a step that is not finite, as everywhere.
+TEST_F(F16LoopTest, AnOverflowAtTheLeastOrAFixedScaleIsNotFinite) {
+  const auto ends = [&] {
+    try {
+      run();
+    } catch (const DoNotRestartError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  recipe_.precision.fp16.min_scale = recipe_.precision.fp16.initial_scale;
+  EXPECT_THAT(ends(), ::testing::HasSubstr("step 1 is not finite; first: "));
+  fs::remove_all(out());
+  recipe_.precision.fp16 = {};
+  recipe_.precision.loss_scale = "16777216";
+  EXPECT_THAT(ends(), ::testing::HasSubstr("step 1 is not finite; first: "));
+  fs::remove_all(out());
+  recipe_.precision.loss_scale = "1024";
+  EXPECT_EQ(run().status, "finished");
+}
+
 }  // namespace
 }  // namespace megalith::train

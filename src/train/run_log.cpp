@@ -44,6 +44,8 @@ void RunLog::step(const report::StepMetrics& m) {
                                     {"fp8 products in 16 bits", m.fp8_products_in_16_bits}}) {
     if (value) events_.scalar(name, m.step, *value);
   }
+  if (m.loss_scale) events_.scalar("loss-scale", m.step, *m.loss_scale);
+  if (m.overflowed_steps) events_.scalar("overflowed-steps", m.step, *m.overflowed_steps);
   if (m.pair_loss) events_.scalar("sentence pair loss", m.step, *m.pair_loss);
   events_.scalar("learning-rate", m.step, m.lr);
   events_.scalar("grad-norm", m.step, m.grad_norm);

@@ -78,6 +78,12 @@ void TrainingRun::register_state() {
                       best_ = {};
                       if (state.contains("best")) best_.restore(state["best"]);
                     }});
+  if (engine_->loss_scaler() != nullptr)
+    state_.add(Values{"loss_scale", [this] { return engine_->loss_scaler()->to_json(); },
+                      [this](const json& state) {
+                        if (state.contains("loss_scale"))
+                          engine_->loss_scaler()->restore(state["loss_scale"]);
+                      }});
   state_.add(Values{"owed", [this] { return owed_ ? to_json(*owed_) : json(); },
                     [this](const json& state) { owed_ = deferred_from(state, position_.step); }});
   state_.add(checkpoint::StateRegistry::Tensors{

@@ -87,6 +87,7 @@ class TrainingRun {
   report::StepMetrics last_;               // of the last step
   std::optional<DeferredWork> owed_;       // what it has not done
   std::optional<std::string> not_finite_;  // its first tensor that is not finite
+  bool overflowed_ = false;                // its gradients did, which a smaller loss scale answers
   bool finite_ = true;                     // what its update wrote
   int signal_ = 0;                         // agreed on
 };

@@ -81,7 +81,7 @@ class Documentation(unittest.TestCase):
         self.assertEqual(self.completed("tokenizer", "train", "--vo"), ["--vocab-size"])
         self.assertEqual(self.completed("tokenizer", "train", "--pattern", "l"), ["llama3"])
         self.assertEqual(self.completed("generate", "--dtype", "=", "b"), ["bf16"])
-        self.assertEqual(sorted(self.completed("generate", "--dtype", "=")), ["bf16", "f32"])
+        self.assertEqual(sorted(self.completed("generate", "--dtype", "=")), ["bf16", "f16", "f32"])
         self.assertEqual(sorted(self.completed("completion", "")), ["bash", "fish", "zsh"])
         self.assertEqual(self.completed("tokenizer", "train", "--input", ""), [])  # files
         self.assertEqual(self.completed("train", ""), [])

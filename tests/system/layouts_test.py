@@ -62,10 +62,11 @@ VARIANTS = {
     "tied-f32": [],
     "untied-bf16": ["model.tied=false", "precision.parameters=bf16", "precision.compute=bf16"],
     "bf16-weights": ["precision.parameters=bf16"],  # and f32 activations
+    "f16": ["precision.parameters=f16", "precision.compute=f16", "precision.fp16.initial_scale=16777216", "precision.fp16.growth_interval=2"],
 }
 # Of the default tier: every layout alone is held in room train; here they go through the program.
 SHORT = {"tied-f32": ["t2p2d2", "t2d2-sequence-zero", "p3-gpipe", "p2-chunks"], "untied-bf16": ["t2p2d2", "t2d2-sequence-zero"],
-         "bf16-weights": ["t2d2-sequence-zero"]}
+         "bf16-weights": ["t2d2-sequence-zero"], "f16": ["t2p2d2", "t2d2-sequence-zero"]}
 if LONG:
     VARIANTS.update({
         "untied-f32": ["model.tied=false"],
@@ -82,10 +83,10 @@ if LONG:
     FURTHER = ["p2-chunks", "t4", "d4-zero", "p3", "t2p2d2-all", "p4", "t4d2", "p3-gpipe", "d4", "t2p4d2-full"]
     RING = list(zip(FURTHER, FURTHER[1:] + FURTHER[:1]))
     CONTINUED = {"tied-f32": [(a, b) for a in EVERY for b in EVERY if a != b] + RING, "untied-bf16": RING,
-                 "bf16-weights": [("t2d2-sequence-zero", "p2-chunks"), ("p2-chunks", "t4")]}
+                 "bf16-weights": [("t2d2-sequence-zero", "p2-chunks"), ("p2-chunks", "t4")], "f16": RING}
 else:
     CONTINUED = {"tied-f32": [("p2-chunks", "t2d2-sequence-zero"), ("t2p2d2", "p2-chunks")],
-                 "untied-bf16": [("t2d2-sequence-zero", "p3-gpipe")]}
+                 "untied-bf16": [("t2d2-sequence-zero", "p3-gpipe")], "f16": [("t2d2-sequence-zero", "p3-gpipe")]}
 
 
 class Layouts(RoadTest):
@@ -96,7 +97,7 @@ class Layouts(RoadTest):
         cls.train("base")
 
     def numbers(self, out):
-        return [(m["step"], m["loss_hex"], m["grad_norm_hex"], m.get("validation_loss")) for m in self.metrics(out)]
+        return [(m["step"], m["loss_hex"], m["grad_norm_hex"], m.get("validation_loss"), m.get("loss_scale"), m.get("overflowed_steps")) for m in self.metrics(out)]
 
     def serial(self, variant):
         """The folder of the run of one rank."""

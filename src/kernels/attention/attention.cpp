@@ -25,7 +25,8 @@ struct HostLists<AttentionBackward> {
 
 namespace {
 
-bool has_kernels(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16; }
+/// In the f32 arithmetic, f16 widened; bf16 has its own.
+bool is_f32_chain(DType dtype) { return dtype == DType::f32 || dtype == DType::f16; }
 
 void check_device_copy(const Exec& exec, const ConstView& copy, std::span<const int32_t> host) {
   MEGA_CHECK(!copy.absent() || exec.device.target().kind == device::DeviceKind::cpu,
@@ -70,7 +71,7 @@ void check_inputs(const Exec& exec, const Arguments& a) {
   const ConstHeadsView& k = a.k_TKD;
   const int64_t num_keys = a.sequences.cu_seqlens_keys.empty() ? q.num_rows : k.num_rows;
   check_sequences(exec, a.sequences, q.num_rows, num_keys);
-  MEGA_CHECK(has_kernels(q.dtype) || q.dtype == DType::f64, "attention over {}", q.dtype);
+  MEGA_CHECK(is_narrow(q.dtype) || q.dtype == DType::f64, "attention over {}", q.dtype);
   MEGA_CHECK(q.head_size > 0 && k.num_heads > 0 && q.num_heads % k.num_heads == 0,
              "{} query heads over {} key heads", q.num_heads, k.num_heads);
   check_heads(q, q.num_rows, q.num_heads, q.head_size, q.dtype, "q");
@@ -117,12 +118,12 @@ std::string_view refuse_bf16(const Exec&, const Arguments& a) {
 }
 template <typename Arguments>
 std::string_view refuse_streaming(const Exec&, const Arguments& a) {
-  if (a.q_TND.dtype != DType::f32) return "needs f32";
+  if (!is_f32_chain(a.q_TND.dtype)) return "needs f32 or f16";
   return a.probabilities.absent() ? "" : "probabilities are given";
 }
 template <typename Arguments>
 std::string_view refuse_materialised(const Exec&, const Arguments& a) {
-  if (a.q_TND.dtype != DType::f32) return "needs f32";
+  if (!is_f32_chain(a.q_TND.dtype)) return "needs f32 or f16";
   return a.probabilities.absent() ? "no probabilities are given" : "";
 }
 template <typename Arguments>
@@ -167,8 +168,7 @@ void attention_backward(Exec& exec, const AttentionBackward& a) {
   MEGA_CHECK(!a.lse_NT.absent() || q.num_rows == 0, "backward needs lse");
   check_heads(a.dy_TND, q.num_rows, q.num_heads, q.head_size, q.dtype, "dy");
   check_heads(a.dq_TND, q.num_rows, q.num_heads, q.head_size, q.dtype, "dq");
-  const DType summed =
-      q.dtype == DType::bf16 && a.dk_TKD.dtype == DType::f32 ? DType::f32 : q.dtype;
+  const DType summed = is_half(q.dtype) && a.dk_TKD.dtype == DType::f32 ? DType::f32 : q.dtype;
   check_heads(a.dk_TKD, k.num_rows, k.num_heads, q.head_size, summed, "dk");
   check_heads(a.dv_TKD, k.num_rows, k.num_heads, q.head_size, summed, "dv");
   MEGA_CHECK(a.kv_partials > 0 && q.num_heads / k.num_heads % a.kv_partials == 0,

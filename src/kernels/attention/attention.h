@@ -43,6 +43,8 @@
 // and then db_b = chain + g_b over the sequences and their blocks, from what is there already. So
 // calls that follow each other give what one call of all their sequences gives.
 //
+// f16 heads widen exactly, and only results are rounded; backward takes p from q, k and lse even
+// where `probabilities` are given.
 // Over bf16 heads: the same, in blocks of kBf16KeyBlock keys, where
 //   - every chain is a bf16 chain (math/bf16_chain.h): pairs of neighbours, over keys and queries
 //     counted from position 0 of the sequence, odd ends (of d, and of each head's queries) filled
@@ -105,7 +107,7 @@ struct AttentionSequences {
 /// Biases of scores by the distance of key and query (Shaw et al. 2018; Raffel et al. 2020): not in
 /// cross attention, nor with a softcap.
 struct AttentionBias {
-  ConstView table_BN;  // [buckets, N] f32 or bf16 (f64 beside f64 heads); absent: none
+  ConstView table_BN;  // [buckets, N] f32, bf16 or f16 (f64 beside f64 heads); absent: none
   RelativeBuckets buckets;
 };
 
@@ -128,8 +130,8 @@ struct AttentionForward {
 /// `probabilities`; `streaming` never holds S x S.
 void attention_forward(Exec& exec, const AttentionForward& arguments);
 
-/// dq, dk and dv are overwritten; dk and dv may both be f32 (unrounded) beside bf16 heads. y and
-/// lse are forward's: no score is above its lse.
+/// dq, dk and dv are overwritten; dk and dv may both be f32 (unrounded) beside heads of 16 bits. y
+/// and lse are forward's: no score is above its lse.
 /// `probabilities` are those that forward wrote, or absent: then they are recomputed from q, k and
 /// lse. Both give the same bits.
 struct AttentionBackward {

@@ -148,8 +148,9 @@ void backward_deltas(const AttentionBackward& a, View delta_NT, int64_t begin, i
       const std::byte* dy = a.dy_TND.at(t, head);
       const std::byte* y = a.y_TND.at(t, head);
       const int64_t size = a.q_TND.head_size;
-      delta_NT.row<float>(head)[t] =
-          a.q_TND.dtype == DType::bf16 ? row_dot<bf16_t>(dy, y, size) : row_dot<float>(dy, y, size);
+      delta_NT.row<float>(head)[t] = a.q_TND.dtype == DType::f32    ? row_dot<float>(dy, y, size)
+                                     : a.q_TND.dtype == DType::bf16 ? row_dot<bf16_t>(dy, y, size)
+                                                                    : row_dot<f16_t>(dy, y, size);
     }
   }
 }

@@ -35,9 +35,8 @@ int64_t longest_sequence(const AttentionCached& a) {
 void check_bias(const AttentionBias& bias, const ConstHeadsView& q, float softcap) {
   if (bias.table_BN.absent()) return;
   const DType dtype = bias.table_BN.dtype();
-  MEGA_CHECK(
-      q.dtype == DType::f64 ? dtype == DType::f64 : dtype == DType::f32 || dtype == DType::bf16,
-      "biases in {}", dtype);
+  MEGA_CHECK(q.dtype == DType::f64 ? dtype == DType::f64 : dtype == DType::f32 || is_half(dtype),
+             "biases in {}", dtype);
   const std::string fault = bias.buckets.fault();
   MEGA_CHECK(fault.empty(), "{}", fault);
   MEGA_CHECK(bias.table_BN.shape() == (Shape{bias.buckets.count, q.num_heads}),

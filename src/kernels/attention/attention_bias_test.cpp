@@ -24,7 +24,7 @@ AttentionData unscored(const AttentionCase& shape, DType dtype) {
 /// One bucket far above the others: y is the mean of the values at its distances.
 TEST(AttentionBias, ABucketAlonePicksItsKeys) {
   const auto device = device::make_cpu_device(2);
-  for (const DType dtype : {DType::f32, DType::bf16}) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
     for (const RelativeBuckets& buckets :
          {RelativeBuckets{8, 20, false}, RelativeBuckets{8, 20, true}}) {
       const bool causal = !buckets.bidirectional;
@@ -54,7 +54,7 @@ TEST(AttentionBias, ATableOfZerosGivesTheBitsOfNone) {
   const auto device = device::make_cpu_device(2);
   for (const AttentionCase& shape : attention_cases()) {
     if (shape.softcap > 0 || !shape.key_lengths.empty() || shape.buckets.count > 0) continue;
-    for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
       AttentionData plain(shape, dtype), zeros(biased(shape, {32, 128, !shape.causal}), dtype);
       zeros.table.fill_constant(0);
       for (AttentionData* data : {&plain, &zeros}) {
@@ -138,7 +138,7 @@ TEST(AttentionBias, GradientsOfF32HeadsAddUpInTheStatedOrder) {
 /// As micro-batches do.
 TEST(AttentionBias, CallsOneAfterTheOtherGiveTheGradientOfOneCall) {
   const auto device = device::make_cpu_device(2);
-  for (const DType dtype : {DType::f32, DType::bf16}) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
     const AttentionCase shape = biased({"", {190, 70, 1, 200}, 4, 2, 12}, {32, 128, false});
     AttentionData all(shape, dtype);
     testing::TestTensor sum = all.dtable;
@@ -167,7 +167,7 @@ TEST(AttentionBias, CallsOneAfterTheOtherGiveTheGradientOfOneCall) {
 /// The last chunk of lanes is not full, and nothing is masked.
 TEST(AttentionBias, LargeOnesStayWithTheirQueries) {
   const auto device = device::make_cpu_device(1);
-  for (const DType dtype : {DType::f32, DType::bf16}) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
     AttentionData data(biased({"", {41}, 2, 1, 16, false}, {8, 20, true}), dtype);
     data.table.fill_constant(1000);
     data.forward(*device);
@@ -180,7 +180,7 @@ TEST(AttentionBias, LargeOnesStayWithTheirQueries) {
 
 TEST(AttentionBias, AGradientNobodyWantsCostsNothingElse) {
   const auto device = device::make_cpu_device(3);
-  for (const DType dtype : {DType::f32, DType::bf16}) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
     AttentionData wanted(biased({"", {150, 40}, 2, 1, 16, false}, {32, 128, true}), dtype);
     wanted.forward(*device);
     AttentionData frozen = wanted;

@@ -14,7 +14,7 @@ using testing::expect_same_bits;
 
 TEST(AttentionBits, EqualForAnyThreadsAndInstructionSet) {
   for (const AttentionCase& shape : attention_cases()) {
-    for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
       for (const bool materialised : {false, true}) {
         std::unique_ptr<AttentionData> first;
         for (testing::TestDevice& on : testing::test_devices()) {

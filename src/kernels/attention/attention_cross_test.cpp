@@ -21,7 +21,7 @@ AttentionCase cross(std::vector<int32_t> lengths, std::vector<int32_t> key_lengt
 
 TEST(AttentionCross, OverTheSameRowsHasTheBitsOfOneSequence) {
   const auto device = device::make_cpu_device(2);
-  for (const DType dtype : {DType::f32, DType::bf16}) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
     AttentionData self({"", {150, 0, 70}, 4, 2, 24, false}, dtype);
     AttentionData apart(cross({150, 0, 70}, {150, 0, 70}), dtype);
     apart.kv.fill([&](int64_t i) { return self.qkv.at(i); });

@@ -71,8 +71,8 @@ HWY_INLINE void write_probabilities(const AttentionForward& a, int64_t base, con
     }
   };
   const int64_t offset = base + (head * sight.queries + query) * length;
-  if (a.probabilities.dtype() == DType::bf16) {
-    write(a.probabilities.as<bf16_t>() + offset);
+  if (a.probabilities.dtype() == DType::f16) {
+    write(a.probabilities.as<f16_t>() + offset);
   } else {
     write(a.probabilities.as<float>() + offset);
   }

@@ -41,6 +41,8 @@ HWY_INLINE void pack_rows(const ConstHeadsView& x, int64_t row, int64_t head, in
   const std::byte* from = x.at(row, head);
   if (x.dtype == DType::bf16) {
     pack_rows(reinterpret_cast<const bf16_t*>(from), x.row_stride, rows, x.head_size, width, out);
+  } else if (x.dtype == DType::f16) {
+    pack_rows(reinterpret_cast<const f16_t*>(from), x.row_stride, rows, x.head_size, width, out);
   } else {
     pack_rows(reinterpret_cast<const float*>(from), x.row_stride, rows, x.head_size, width, out);
   }
@@ -113,6 +115,8 @@ HWY_INLINE void unpack_row(const float* from, const HeadsView& y, int64_t row, i
   };
   if (y.dtype == DType::bf16) {
     write(reinterpret_cast<bf16_t*>(to));
+  } else if (y.dtype == DType::f16) {
+    write(reinterpret_cast<f16_t*>(to));
   } else {
     write(reinterpret_cast<float*>(to));
   }

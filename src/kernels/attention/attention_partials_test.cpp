@@ -102,7 +102,7 @@ AttentionCase in_runs(int64_t num_heads, int64_t num_kv_heads, int64_t partials)
 }
 
 TEST(AttentionPartials, RanksThatHoldOneRunEachAddUp) {
-  for (const DType dtype : {DType::f32, DType::bf16}) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
     expect_ranks_add_up(in_runs(8, 1, 2), dtype, 2);
     expect_ranks_add_up(in_runs(8, 1, 8), dtype, 8);
     expect_ranks_add_up(in_runs(12, 2, 3), dtype, 3);
@@ -113,7 +113,7 @@ TEST(AttentionPartials, RanksThatHoldOneRunEachAddUp) {
 }
 
 TEST(AttentionPartials, RanksThatHoldASubtreeEachAddUp) {
-  for (const DType dtype : {DType::f32, DType::bf16}) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
     expect_ranks_add_up(in_runs(8, 1, 8), dtype, 2);
     expect_ranks_add_up(in_runs(8, 1, 4), dtype, 2);
     expect_ranks_add_up(in_runs(24, 2, 12), dtype, 2);

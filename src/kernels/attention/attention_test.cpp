@@ -70,7 +70,7 @@ TEST_P(AttentionCases, MatchesReference) {
 
 INSTANTIATE_TEST_SUITE_P(Attention, AttentionCases,
                          ::testing::Combine(::testing::ValuesIn(attention_cases()),
-                                            ::testing::Values(DType::f32, DType::bf16),
+                                            ::testing::Values(DType::f32, DType::bf16, DType::f16),
                                             ::testing::Bool()),
                          [](const auto& instance) {
                            return std::get<0>(instance.param).name + "_" +
@@ -205,7 +205,7 @@ TEST(Attention, WhatIsMaskedIsNeverTouched) {
 TEST(Attention, MaterialisedGivesTheBitsOfStreaming) {
   const auto device = device::make_cpu_device(2);
   for (const AttentionCase& shape : attention_cases()) {
-    for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
       AttentionData streaming(shape, dtype), materialised(shape, dtype);
       materialised.materialised = true;
       for (AttentionData* data : {&streaming, &materialised}) {

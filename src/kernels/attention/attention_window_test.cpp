@@ -115,7 +115,7 @@ TEST(AttentionWindow, WhatIsOutsideIsNeverTouched) {
 
 TEST(AttentionWindow, BeyondTheSequenceIsNone) {
   const auto device = device::make_cpu_device(2);
-  for (const DType dtype : {DType::f32, DType::bf16}) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
     for (const bool causal : {true, false}) {
       AttentionData plain({"", {150, 70}, 2, 1, 24, causal, 0.1f}, dtype);
       AttentionData wide(windowed(plain.shape, {causal, 149, causal ? 0 : 149}), dtype);

@@ -148,16 +148,18 @@ inline void pair_probabilities(const BackwardCall& call, const SequencePlace& pl
                                const BackwardBlocks& blocks, const Pair& pair, Range columns) {
   const AttentionBackward& a = call.a;
   const FloatTag d;
+  // Those of f16 are rounded: the same bits come of q, k and lse alone.
+  const bool is_given = !a.probabilities.absent() && a.probabilities.dtype() == DType::f32;
   const bool capped = a.softcap > 0, biased = static_cast<bool>(call.common.rule.bias);
   const FloatVec scale = hn::Set(d, capped || biased ? 1.0f : a.scale);
-  if (a.probabilities.absent() || capped) {
+  if (!is_given || capped) {
     product(Left{blocks.q_ID, call.layout.width, 1},
             Right<float>{blocks.keys_DJ + columns.begin, kKeyBlock},
             Result{blocks.p_IJ + columns.begin, kKeyBlock}, pair.queries, columns.size(),
             Chains::of_length(a.q_TND.head_size));
   }
   if (capped) cap_pair(call, blocks, pair, columns);
-  if (biased && a.probabilities.absent()) bias_pair(call, blocks, pair);
+  if (biased && !is_given) bias_pair(call, blocks, pair);
   const float* lse = a.lse_NT.row<float>(pair.head) + place.query_row + pair.query;
   for (int64_t r = 0; r < pair.queries; ++r) {
     float* p = blocks.p_IJ + r * kKeyBlock;
@@ -169,14 +171,11 @@ inline void pair_probabilities(const BackwardCall& call, const SequencePlace& pl
          j += kFloatLanes) {
       const int64_t left = end - j;
       FloatVec value;
-      if (a.probabilities.absent()) {
+      if (!is_given) {
         value = elementary::exp<SimdOps>(hn::Sub(hn::Mul(load(p + j), scale), shift));
         if (left < kFloatLanes) {
           value = hn::IfThenElseZero(hn::FirstN(d, static_cast<size_t>(left)), value);
         }
-      } else if (a.probabilities.dtype() == DType::bf16) {
-        const bf16_t* from = a.probabilities.as<bf16_t>() + offset + j;
-        value = left < kFloatLanes ? load_some(from, left) : load(from);
       } else {
         const float* from = a.probabilities.as<float>() + offset + j;
         value = left < kFloatLanes ? load_some(from, left) : load(from);

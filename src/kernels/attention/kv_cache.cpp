@@ -26,8 +26,7 @@ namespace {
 /// blocks, and those of the new ones, need a place.
 void check_cache(const Exec& exec, const KvCacheShape& shape, const ConstView& cache,
                  const CachedSequences& sequences, int64_t num_rows, int64_t window_left) {
-  MEGA_CHECK(shape.dtype == DType::f32 || shape.dtype == DType::bf16 || shape.dtype == DType::i8 ||
-                 shape.dtype == DType::f64,
+  MEGA_CHECK(is_narrow(shape.dtype) || shape.dtype == DType::i8 || shape.dtype == DType::f64,
              "a cache of {}", shape.dtype);
   MEGA_CHECK(cache.dtype() == shape.dtype, "the cache is {} and not {}", cache.dtype(),
              shape.dtype);
@@ -59,13 +58,12 @@ void check_cache(const Exec& exec, const KvCacheShape& shape, const ConstView& c
   }
 }
 
-bool has_kernels(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16; }
-bool keeps(DType dtype) { return has_kernels(dtype) || dtype == DType::i8; }
+bool keeps(DType dtype) { return is_narrow(dtype) || dtype == DType::i8; }
 std::string_view refuse_append(const Exec&, const KvCacheAppend& a) {
-  return keeps(a.shape.dtype) && has_kernels(a.k_TKD.dtype) ? "" : "needs f32 or bf16";
+  return keeps(a.shape.dtype) && is_narrow(a.k_TKD.dtype) ? "" : "needs f32, bf16 or f16";
 }
 std::string_view refuse_cached(const Exec&, const AttentionCached& a) {
-  return keeps(a.shape.dtype) && has_kernels(a.q_TND.dtype) ? "" : "needs f32 or bf16";
+  return keeps(a.shape.dtype) && is_narrow(a.q_TND.dtype) ? "" : "needs f32, bf16 or f16";
 }
 std::string_view refuse_cached_bf16(const Exec&, const AttentionCached& a) {
   return a.shape.dtype == DType::bf16 && a.q_TND.dtype == DType::bf16 ? "" : "needs bf16";

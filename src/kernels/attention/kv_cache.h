@@ -18,7 +18,7 @@
 namespace megalith::kernels {
 
 struct KvCacheShape {
-  DType dtype = DType::f32;  // f32, bf16 or i8 (f64 for the reference)
+  DType dtype = DType::f32;  // f32, bf16, f16 or i8 (f64 for the reference)
   int64_t num_kv_heads = 0;
   int64_t head_size = 0;
   int64_t num_blocks = 0;

@@ -57,26 +57,25 @@ HWY_INLINE void widen(const bf16_t* from, int64_t rows, int64_t columns, float* 
   }
 }
 
+/// `count` numbers, whole vectors.
+HWY_INLINE void widen(const f16_t* from, int64_t count, float* to) {
+  for (int64_t i = 0; i < count; i += kFloatLanes) store(load(from + i), to + i);
+}
+
 /// kFloatLanes codes as numbers.
 HWY_INLINE FloatVec load_codes(const int8_t* from) {
   const hn::Rebind<int8_t, FloatTag> d8;
   const hn::Rebind<int32_t, FloatTag> d32;
   return hn::ConvertTo(FloatTag(), hn::PromoteTo(d32, hn::LoadU(d8, from)));
 }
-HWY_INLINE FloatVec load_scales(const std::byte* from) {
-  const hn::Rebind<uint16_t, FloatTag> d16;
-  const hn::Rebind<hwy::float16_t, FloatTag> df16;
-  const auto bits = hn::LoadU(d16, reinterpret_cast<const uint16_t*>(from));
-  return hn::PromoteTo(FloatTag(), hn::BitCast(df16, bits));
-}
-
 /// A block of codes: keys [D, 64] and values [64, width].
 void widen_codes(const KvCacheShape& shape, const int8_t* block, int64_t width, float* keys_DJ,
                  float* values_JD) {
   const auto* bytes = reinterpret_cast<const std::byte*>(block);
   for (int64_t d = 0; d < shape.head_size; ++d) {
     for (int64_t j = 0; j < kKeyBlock; j += kFloatLanes) {
-      const FloatVec scale = load_scales(bytes + kv_key_scale(shape, j, d));
+      const FloatVec scale =
+          load(reinterpret_cast<const f16_t*>(bytes + kv_key_scale(shape, j, d)));
       store(hn::Mul(load_codes(block + d * kKeyBlock + j), scale), keys_DJ + d * kKeyBlock + j);
     }
   }
@@ -89,6 +88,22 @@ void widen_codes(const KvCacheShape& shape, const int8_t* block, int64_t width, 
       store(hn::Mul(load_codes(values + j * width + d), wide), values_JD + j * width + d);
     }
   }
+}
+
+/// The block at `offset`, of another dtype than f32: keys [D, 64] and values [64, width].
+void widen_block(const AttentionCached& a, int64_t offset, int64_t width, float* keys_DJ,
+                 float* values_JD) {
+  const KvCacheShape& shape = a.shape;
+  if (shape.dtype == DType::i8)
+    return widen_codes(shape, a.cache.as<int8_t>() + offset, width, keys_DJ, values_JD);
+  if (shape.dtype == DType::f16) {
+    const f16_t* block = a.cache.as<f16_t>() + offset;
+    widen(block, shape.head_size * kKeyBlock, keys_DJ);
+    return widen(block + kv_values_offset(shape), kKeyBlock * width, values_JD);
+  }
+  const bf16_t* block = a.cache.as<bf16_t>() + offset;
+  widen(block, kv_key_elements(shape), kKeyBlock, keys_DJ);
+  widen(block + kv_values_offset(shape), kKeyBlock, width, values_JD);
 }
 
 /// The state of the rows at the start of the scratch.
@@ -145,14 +160,7 @@ void run_cached_item(const AttentionCached& a, const ScoreRule& rule, const Cach
       attend(keys, keys + kKeyBlock * size, first_key, ahead);
       continue;
     }
-    if (a.shape.dtype == DType::i8) {
-      widen_codes(a.shape, a.cache.as<int8_t>() + offset, width, keys_DJ, values_JD);
-      attend(keys_DJ, values_JD, first_key, 0);
-      continue;
-    }
-    const bf16_t* block = a.cache.as<bf16_t>() + offset;
-    widen(block, kv_key_elements(a.shape), kKeyBlock, keys_DJ);
-    widen(block + kv_values_offset(a.shape), kKeyBlock, width, values_JD);
+    widen_block(a, offset, width, keys_DJ, values_JD);
     attend(keys_DJ, values_JD, first_key, 0);
   }
   for (int64_t r = 0; r < num_rows; ++r) {
@@ -175,6 +183,8 @@ void append_head(const KvCacheShape& shape, const From* k, const From* v, int64_
   const auto convert = [](From x) {
     if constexpr (std::is_same_v<To, float>) {
       return to_f32(x);
+    } else if constexpr (std::is_same_v<To, f16_t>) {
+      return to_f16(to_f32(x));
     } else {
       return to_bf16(to_f32(x));
     }
@@ -220,7 +230,7 @@ void append_codes(const KvCacheShape& shape, const From* k, const From* v, int64
 }
 
 template <typename To, typename From>
-void append_part(const KvCacheAppend& a, Range part) {
+void append_as(const KvCacheAppend& a, Range part) {
   // Head after head, so that threads do not write the same cache lines.
   const int64_t num_rows = a.k_TKD.num_rows;
   for (int64_t i = part.begin; i < part.end; ++i) {
@@ -239,15 +249,27 @@ void append_part(const KvCacheAppend& a, Range part) {
   }
 }
 
+template <typename From>
+void append_part(const KvCacheAppend& a, Range part) {
+  switch (a.shape.dtype) {
+    case DType::f32:
+      return append_as<float, From>(a, part);
+    case DType::f16:
+      return append_as<f16_t, From>(a, part);
+    case DType::i8:
+      return append_as<int8_t, From>(a, part);
+    default:
+      return append_as<bf16_t, From>(a, part);
+  }
+}
+
 }  // namespace
 
 void kv_cache_append_blocks(Exec& exec, const KvCacheAppend& a) {
-  const bool from_f32 = a.k_TKD.dtype == DType::f32;
-  const auto part = a.shape.dtype == DType::f32
-                        ? (from_f32 ? append_part<float, float> : append_part<float, bf16_t>)
-                    : a.shape.dtype == DType::i8
-                        ? (from_f32 ? append_part<int8_t, float> : append_part<int8_t, bf16_t>)
-                        : (from_f32 ? append_part<bf16_t, float> : append_part<bf16_t, bf16_t>);
+  const DType dtype = a.k_TKD.dtype;
+  const auto part = dtype == DType::f32   ? append_part<float>
+                    : dtype == DType::f16 ? append_part<f16_t>
+                                          : append_part<bf16_t>;
   exec.device.pool().for_range(a.shape.num_kv_heads * a.k_TKD.num_rows, 8,
                                [&](Range range, int) { part(a, range); });
 }

@@ -14,7 +14,7 @@ namespace {
 
 TEST(KvCache, AnyCutIntoCallsGivesTheBitsOfTheWholeSequence) {
   for (const AttentionCase& shape : cached_cases()) {
-    for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
       AttentionData whole(shape, dtype);
       const auto one = device::make_cpu_device(1);
       whole.forward(*one);
@@ -46,8 +46,8 @@ TEST(KvCache, ReferenceAgreesWithAttentionInDouble) {
 
 TEST(KvCache, EveryEntryWritesTheSameCache) {
   const auto device = device::make_cpu_device(3);
-  for (const DType from : {DType::f32, DType::bf16}) {
-    for (const DType to : {DType::f32, DType::bf16, DType::i8}) {
+  for (const DType from : {DType::f32, DType::bf16, DType::f16}) {
+    for (const DType to : {DType::f32, DType::bf16, DType::f16, DType::i8}) {
       const AttentionCase shape{"", {100, 30}, 4, 2, 36};
       AttentionData data(shape, from);
       Cache fast(to, 2, 36, shape.lengths), exact = fast;

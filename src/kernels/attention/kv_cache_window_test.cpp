@@ -44,7 +44,7 @@ TEST(KvCache, BlocksBeforeTheWindowMayBeFreed) {
   const auto device = device::make_cpu_device(1);
   for (const AttentionCase& shape : cached_cases()) {
     if (shape.window_left < 0) continue;
-    for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
       AttentionData whole(shape, dtype);
       whole.forward(*device);
       for (const int32_t chunk : {1, 17, 64, 100}) {

@@ -24,7 +24,7 @@ std::string_view accept(const Exec&, const Arguments&) {
 }
 template <typename Arguments>
 std::string_view refuse_f64(const Exec&, const Arguments& a) {
-  return a.max_R.dtype() == DType::f64 ? "takes f32 and bf16 only" : "";
+  return a.max_R.dtype() == DType::f64 ? "takes f32, bf16 and f16 only" : "";
 }
 
 constexpr Implementation<RowMax> kRowMax[] = {{"vector", refuse_f64<RowMax>, row_max_vector},
@@ -96,7 +96,7 @@ void cross_entropy_gradient(Exec& exec, const LossGradient& a) {
   check_vector(a.weight_R, a.weight_R.dtype() == DType::f32 ? DType::f32 : dtype, num_rows);
   check_same_shape(a.dlogits_RV, a.exps_RV);
   MEGA_CHECK(
-      a.dlogits_RV.dtype() == dtype || (dtype == DType::f32 && a.dlogits_RV.dtype() == DType::bf16),
+      a.dlogits_RV.dtype() == dtype || (dtype == DType::f32 && is_half(a.dlogits_RV.dtype())),
       "dlogits are {}", a.dlogits_RV.dtype());
   MEGA_CHECK(a.logits_RV.absent() == (a.softcap == 0), "a softcap of {}", a.softcap);
   if (a.softcap != 0) {

@@ -64,8 +64,8 @@ struct RowLoss {
 };
 void cross_entropy_row_loss(Exec& exec, const RowLoss& arguments);
 
-/// dlogits_RV is overwritten. It may share the memory of exps_RV, row on row: f32 in place, bf16 in
-/// the first half of each row. A row of weight 0 gets exactly 0.
+/// dlogits_RV is overwritten. It may share the memory of exps_RV, row on row: f32 in place, 16 bits
+/// in the first half of each row. A row of weight 0 gets exactly 0.
 struct LossGradient {
   ConstView exps_RV;  // f32, from ExpSums
   VocabRange vocab;
@@ -75,7 +75,7 @@ struct LossGradient {
   ConstView weight_R;        // f32 [R]
   float scale = 1;           // 1 / global weight of the step
   float z_loss = 0;          // z
-  View dlogits_RV;           // f32 or bf16 (f64)
+  View dlogits_RV;           // f32, bf16 or f16 (f64)
   float logits_scale = 1;    // s
   float softcap = 0;         // c; 0: none
   ConstView logits_RV = {};  // l, f32; with a softcap, not in the memory of the exps

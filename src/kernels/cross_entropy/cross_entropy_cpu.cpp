@@ -135,6 +135,8 @@ void gradient_row(const float* exps, const float* capped, float inverse, int64_t
   if (target < 0) return;
   if constexpr (std::is_same_v<T, float>) {
     out[target] = at_target;
+  } else if constexpr (std::is_same_v<T, f16_t>) {
+    out[target] = to_f16(at_target);
   } else {
     out[target] = to_bf16(at_target);
   }
@@ -157,6 +159,8 @@ void gradient_rows(const LossGradient& a, int64_t begin, int64_t end) {
     };
     if (a.dlogits_RV.dtype() == DType::bf16) {
       write(a.dlogits_RV.row<bf16_t>(r));
+    } else if (a.dlogits_RV.dtype() == DType::f16) {
+      write(a.dlogits_RV.row<f16_t>(r));
     } else {
       write(a.dlogits_RV.row<float>(r));
     }

@@ -129,7 +129,7 @@ const std::vector<Size>& sizes() {
 TEST(CrossEntropy, MatchesReference) {
   const auto device = device::make_cpu_device(2);
   for (const Size& s : sizes()) {
-    for (const DType gradient : {DType::f32, DType::bf16}) {
+    for (const DType gradient : {DType::f32, DType::bf16, DType::f16}) {
       Loss fast(s.rows, s.columns, s.valid, s.shards, DType::f32, gradient), exact = fast;
       fast.z_loss = exact.z_loss = 1e-3f;
       fast.run(*device);
@@ -162,7 +162,7 @@ TEST(CrossEntropy, CappedAndScaledLogitsMatchReference) {
   const auto device = device::make_cpu_device(2);
   for (const Size& s : sizes()) {
     for (const float softcap : {0.0f, 4.0f}) {
-      for (const DType gradient : {DType::f32, DType::bf16}) {
+      for (const DType gradient : {DType::f32, DType::bf16, DType::f16}) {
         Loss fast(s.rows, s.columns, s.valid, s.shards, DType::f32, gradient), exact = fast;
         fast.softcap = exact.softcap = softcap;
         fast.logits_scale = exact.logits_scale = 0.75f;
@@ -262,7 +262,7 @@ std::vector<std::byte> gradient_over_exps(Exec& exec, const Loss& x, DType type)
 TEST(CrossEntropy, TheGradientMayLieWhereItsInputLay) {
   const auto device = device::make_cpu_device(2);
   for (const std::string_view only : {"vector", "reference"}) {
-    for (const DType type : {DType::f32, DType::bf16}) {
+    for (const DType type : {DType::f32, DType::bf16, DType::f16}) {
       Loss x(7, 208, 203, 2, DType::f32, type);
       x.run(*device, 1, only);
       Exec exec(*device);

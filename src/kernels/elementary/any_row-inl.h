@@ -41,28 +41,27 @@ struct TypedOutputRow {
   explicit operator bool() const { return data != nullptr; }
 };
 
-/// The same for a view of f32 or bf16.
+/// The same for a view of f32, bf16 or f16.
 struct AnyRow {
   const std::byte* data = nullptr;
-  bool is_bf16 = false;
+  DType dtype = DType::f32;
 
   AnyRow() = default;
-  AnyRow(const std::byte* at, DType dtype) : data(at), is_bf16(dtype == DType::bf16) {}
+  AnyRow(const std::byte* at, DType type) : data(at), dtype(type) {}
   AnyRow(const ConstView& view, int64_t row)
       : data(view.absent() ? nullptr
                            : view.data() + row * view.row_stride() * bytes_of(view.dtype())),
-        is_bf16(view.dtype() == DType::bf16) {}
+        dtype(view.dtype()) {}
   explicit operator bool() const { return data != nullptr; }
 };
 struct AnyOutputRow {
   std::byte* data = nullptr;
-  bool is_bf16 = false;
+  DType dtype = DType::f32;
 
   AnyOutputRow() = default;
-  AnyOutputRow(std::byte* at, DType dtype) : data(at), is_bf16(dtype == DType::bf16) {}
+  AnyOutputRow(std::byte* at, DType type) : data(at), dtype(type) {}
   AnyOutputRow(const View& view, int64_t row)
-      : data(view.data() + row * view.row_stride() * bytes_of(view.dtype())),
-        is_bf16(view.dtype() == DType::bf16) {}
+      : data(view.data() + row * view.row_stride() * bytes_of(view.dtype())), dtype(view.dtype()) {}
 };
 
 /// Elements [i, i + 16), those at n and later as +0.
@@ -76,13 +75,16 @@ HWY_INLINE Vec16 load_row(const TypedRow<T>& row, int64_t i, int64_t n) {
 }
 template <bool kFull>
 HWY_INLINE Vec16 load_row(const AnyRow& row, int64_t i, int64_t n) {
-  const auto* narrow = reinterpret_cast<const bf16_t*>(row.data) + i;
-  const auto* wide = reinterpret_cast<const float*>(row.data) + i;
-  if constexpr (kFull) {
-    return row.is_bf16 ? load16(narrow) : load16(wide);
-  } else {
-    return row.is_bf16 ? load16_some(narrow, n - i) : load16_some(wide, n - i);
-  }
+  const auto load_as = [&]<class T>(const T* typed) HWY_ATTR {
+    if constexpr (kFull) {
+      return load16(typed + i);
+    } else {
+      return load16_some(typed + i, n - i);
+    }
+  };
+  if (row.dtype == DType::bf16) return load_as(reinterpret_cast<const bf16_t*>(row.data));
+  if (row.dtype == DType::f16) return load_as(reinterpret_cast<const f16_t*>(row.data));
+  return load_as(reinterpret_cast<const float*>(row.data));
 }
 
 /// Elements [i, i + 16), those before n only.
@@ -100,8 +102,10 @@ HWY_INLINE void store_row(const Vec16& v, const TypedOutputRow<T>& row, int64_t 
 }
 template <bool kFull>
 HWY_INLINE void store_row(const Vec16& v, const AnyOutputRow& row, int64_t i, int64_t n) {
-  if (row.is_bf16) {
+  if (row.dtype == DType::bf16) {
     store_row<kFull>(v, reinterpret_cast<bf16_t*>(row.data), i, n);
+  } else if (row.dtype == DType::f16) {
+    store_row<kFull>(v, reinterpret_cast<f16_t*>(row.data), i, n);
   } else {
     store_row<kFull>(v, reinterpret_cast<float*>(row.data), i, n);
   }

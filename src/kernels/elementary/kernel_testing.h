@@ -25,7 +25,10 @@ namespace megalith::kernels::testing {
 
 /// Half the distance of neighbouring numbers near 1: the relative error of one rounding.
 inline double unit_roundoff(DType dtype) {
-  return dtype == DType::bf16 ? 0x1p-8 : dtype == DType::f32 ? 0x1p-24 : 0x1p-53;
+  return dtype == DType::bf16  ? 0x1p-8
+         : dtype == DType::f16 ? 0x1p-11
+         : dtype == DType::f32 ? 0x1p-24
+                               : 0x1p-53;
 }
 
 /// An owning tensor of [rows, columns] (or 1-D with shape {n}). Its rows may be farther apart than
@@ -196,15 +199,17 @@ inline Outputs run_reference(const std::function<Outputs(Exec&)>& run) {
   return run(exec);
 }
 
-/// |actual - expected| <= bound(i) for each element; a NaN is right only where one is expected.
+/// |actual - expected| <= bound(i) for each element, and in f16, whose denormals begin early, a
+/// unit of those for the two that were rounded; a NaN is right only where one is expected.
 inline void expect_close(const TestTensor& actual, const TestTensor& expected,
                          const std::function<double(int64_t)>& bound, const std::string& what) {
   ASSERT_EQ(actual.size(), expected.size()) << what;
+  const double denormal = actual.dtype() == DType::f16 ? 0x1p-24 : 0;
   for (int64_t i = 0; i < actual.size(); ++i) {
     const double a = actual.at(i), b = expected.at(i);
     if (std::isnan(b) && std::isnan(a)) continue;
     if (a == b) continue;
-    ASSERT_LE(std::abs(a - b), bound(i))
+    ASSERT_LE(std::abs(a - b), bound(i) + denormal)
         << what << ": element " << i << " of [" << actual.rows() << ", " << actual.columns()
         << "] is " << a << " and not " << b;
   }

@@ -32,6 +32,13 @@ HWY_INLINE VecPair load_pairs(const bf16_t* p) {
   return {hn::BitCast(FloatTag(), hn::ShiftLeft<16>(words)), hn::BitCast(FloatTag(), high)};
 }
 
+HWY_INLINE VecPair load_pairs(const f16_t* p) {
+  HWY_ALIGN float widened[2 * kFloatLanes];
+  store(load(p), widened);
+  store(load(p + kFloatLanes), widened + kFloatLanes);
+  return load_pairs(widened);
+}
+
 HWY_INLINE void store_pairs(const VecPair& v, float* p) {
   hn::StoreInterleaved2(v.first, v.second, FloatTag(), p);
 }
@@ -41,6 +48,12 @@ HWY_INLINE void store_pairs(const VecPair& v, bf16_t* p) {
   const WordVec second = hn::And(bf16_bits(v.second), hn::Set(WordTag(), 0xffff0000u));
   const hn::Repartition<uint16_t, WordTag> d16;
   hn::StoreU(hn::BitCast(d16, hn::Or(first, second)), d16, reinterpret_cast<uint16_t*>(p));
+}
+HWY_INLINE void store_pairs(const VecPair& v, f16_t* p) {
+  HWY_ALIGN float wide[2 * kFloatLanes];
+  store_pairs(v, wide);
+  store(load(wide), p);
+  store(load(wide + kFloatLanes), p + kFloatLanes);
 }
 
 /// The first n < kFloatLanes pairs; +0 in the other lanes. Reads nothing beyond them.

@@ -24,6 +24,7 @@ inline float round_to_odd(double x) {
   return nearest;
 }
 inline bf16_t round_to_bf16(double x) { return to_bf16(round_to_odd(x)); }
+inline f16_t round_to_f16(double x) { return to_f16(round_to_odd(x)); }
 
 inline double read_double(ConstView x, int64_t row, int64_t column) {
   const int64_t i = row * x.row_stride() + column;
@@ -67,7 +68,7 @@ inline void write_double(View y, int64_t row, int64_t column, double value) {
       y.as<bf16_t>()[i] = round_to_bf16(value);
       break;
     case DType::f16:
-      y.as<f16_t>()[i] = to_f16(round_to_odd(value));
+      y.as<f16_t>()[i] = round_to_f16(value);
       break;
     case DType::f8_e4m3:
       y.as<f8_e4m3_t>()[i] = to_f8_e4m3(round_to_odd(value));

@@ -69,16 +69,17 @@ void run_chosen(Exec& exec, std::string_view name, const device::Work& work,
   }
 }
 
-inline bool is_narrow(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16; }
+/// Types that activations are stored in and vector code computes on, in f32.
+inline bool is_narrow(DType dtype) { return dtype == DType::f32 || is_half(dtype); }
 
-/// Why the vector code refuses: it takes only f32 and bf16. Absent views are allowed.
+/// Why the vector code refuses: it takes no f64. Absent views are allowed.
 inline std::string_view refuse_wide(std::initializer_list<ConstView> views) {
   for (const ConstView& view : views) {
-    if (!view.absent() && !is_narrow(view.dtype())) return "takes f32 and bf16 only";
+    if (!view.absent() && !is_narrow(view.dtype())) return "takes f32, bf16 and f16 only";
   }
   return {};
 }
-/// f32 and bf16 in any mix, or f64 throughout.
+/// f32, bf16 and f16 in any mix, or f64 throughout.
 inline void check_storage(std::initializer_list<ConstView> views) {
   int narrow = 0, wide = 0;
   for (const ConstView& view : views) {

@@ -109,6 +109,16 @@ HWY_INLINE void store(FloatVec v, bf16_t* p) {
              reinterpret_cast<uint16_t*>(p));
 }
 
+HWY_INLINE FloatVec load(const f16_t* p) {
+  const hn::Rebind<hwy::float16_t, FloatTag> dh;
+  return hn::PromoteTo(FloatTag(), hn::LoadU(dh, reinterpret_cast<const hwy::float16_t*>(p)));
+}
+/// Rounds to nearest even, denormals too; what is beyond 65504 becomes infinity: as to_f16.
+HWY_INLINE void store(FloatVec v, f16_t* p) {
+  const hn::Rebind<hwy::float16_t, FloatTag> dh;
+  hn::StoreU(hn::DemoteTo(dh, v), dh, reinterpret_cast<hwy::float16_t*>(p));
+}
+
 /// The first n < kFloatLanes elements; +0 in the other lanes. Reads nothing beyond them.
 template <class T>
 HWY_INLINE FloatVec load_some(const T* p, int64_t n) {

@@ -8,8 +8,8 @@
 
 namespace megalith::kernels {
 
-/// y = activation(x), element by element. f32 or bf16, any mix (f64: both); same shape, row strides
-/// allowed. y is overwritten and may alias x. Local; ready as of a later ticket.
+/// y = activation(x), element by element. f32, bf16 or f16, any mix (f64: both); same shape, row
+/// strides allowed. y is overwritten and may alias x. Local; ready as of a later ticket.
 void activation_forward(Exec& exec, ConstView x, View y, Activation kind);
 
 /// dx = dy * activation'(u), where u is the x of forward. Same rules; dx may alias dy.

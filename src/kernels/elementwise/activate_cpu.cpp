@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Activations for f32 and bf16: the polynomials of math/elementary.h, one vector at a time.
+// Activations for f32, bf16 and f16: the polynomials of math/elementary.h, one vector at a time.
 #include "kernels/elementary/dispatch.h"
 #include "kernels/elementary/run_chosen.h"
 #include "kernels/elementwise/implementations.h"

@@ -28,7 +28,7 @@ constexpr uint32_t dropout_threshold(float p) {
 constexpr float dropout_scale(float p) { return 1.0f / (1.0f - p); }
 
 /// y = drop(x): x * dropout_scale(p) where kept, else +0 (even for a NaN or infinity); with p = 0,
-/// y = x. f32 or bf16, any mix (f64: all). y may alias x.
+/// y = x. f32, bf16 or f16, any mix (f64: all). y may alias x.
 struct DropoutForward {
   ConstView x_TH;
   View y_TH;

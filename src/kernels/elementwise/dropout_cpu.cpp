@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dropout for f32 and bf16. The words of a stretch of a row are drawn into a buffer first (Philox
-// gives them four at a time, on its own boundaries), then compared and applied.
+// Dropout for f32, bf16 and f16. The words of a stretch of a row are drawn into a buffer first
+// (Philox gives them four at a time, on its own boundaries), then compared and applied.
 #include "kernels/elementary/dispatch.h"
 #include "kernels/elementary/run_chosen.h"
 #include "kernels/elementwise/implementations.h"

@@ -19,7 +19,7 @@ inline constexpr ElementwiseCase kElementwiseCases[] = {
     {0, 5},     {5, 0},      {1, 1},          {1, 7},           {3, 16},      {7, 31, 1, 1},
     {5, 64, 0}, {13, 71, 3}, {64, 257, 7, 3}, {1, 20011, 0, 1}, {301, 83, 0}, {53, 331, 5, 2}};
 
-inline constexpr DType kNarrow[] = {DType::f32, DType::bf16};
+inline constexpr DType kNarrow[] = {DType::f32, DType::bf16, DType::f16};
 
 /// Benches: rows of a training step's activations.
 inline constexpr ElementwiseCase kElementwiseBenchCases[] = {{4096, 768}, {4096, 3072}};

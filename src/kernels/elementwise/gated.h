@@ -5,9 +5,9 @@
 // whole pairs.
 //   a_j = activation(gate_j)
 //   y_j = a_j up_j
-// f32 or bf16, any mix (f64 throughout: the reference); row strides allowed. Computed in f32 in the
-// order of the formulas with one rounding per product, as the separate operations would in f32, and
-// rounded once more when storing. Local; ready as of a later ticket.
+// f32, bf16 or f16, any mix (f64 throughout: the reference); row strides allowed. Computed in f32
+// in the order of the formulas with one rounding per product, as the separate operations would in
+// f32, and rounded once more when storing. Local; ready as of a later ticket.
 #pragma once
 
 #include "kernels/elementwise/activation.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gates for f32 and bf16: a vector of pairs at a time, the activations of activation-inl.h.
+// Gates for f32, bf16 and f16: a vector of pairs at a time, the activations of activation-inl.h.
 #include "kernels/elementary/dispatch.h"
 #include "kernels/elementary/run_chosen.h"
 #include "kernels/elementwise/implementations.h"

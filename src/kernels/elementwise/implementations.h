@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The implementations behind the lists of pointwise.cpp, activate.cpp, gated.cpp and dropout.cpp.
-// Arguments have been checked; `simd` takes f32 and bf16.
+// Arguments have been checked; `simd` takes f32, bf16 and f16.
 #pragma once
 
 #include "kernels/elementwise/activate.h"

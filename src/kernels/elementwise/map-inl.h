@@ -15,13 +15,15 @@
 HWY_BEFORE_NAMESPACE();
 namespace megalith::kernels::HWY_NAMESPACE {
 
-/// f(T{}) with the storage type of a view of f32 or bf16.
+/// f(T{}) with the storage type of a view of f32, bf16 or f16.
 template <class Function>
 HWY_INLINE void with_storage(DType dtype, const Function& f) {
   if (dtype == DType::f32) {
     f(float{});
-  } else {
+  } else if (dtype == DType::bf16) {
     f(bf16_t{});
+  } else {
+    f(f16_t{});
   }
 }
 

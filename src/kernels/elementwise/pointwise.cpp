@@ -129,6 +129,8 @@ void fill_rows(Exec& exec, const Fill& arguments) {
       return fill_with(exec, y, static_cast<float>(value));
     case DType::bf16:
       return fill_with(exec, y, round_to_bf16(value));
+    case DType::f16:
+      return fill_with(exec, y, round_to_f16(value));
     case DType::i32:
       return fill_with(exec, y, static_cast<int32_t>(value));
     default:

@@ -12,7 +12,7 @@ namespace megalith::kernels {
 /// y = x, rounded once to y's type. f64, f32, bf16, any pair. y may be x itself if the types agree.
 void cast(Exec& exec, ConstView x, View y);
 
-/// x = x * factor, in place. f32 or bf16 (f64: reference).
+/// x = x * factor, in place. f32, bf16 or f16 (f64: reference).
 void scale(Exec& exec, View x, float factor);
 /// The same with a factor that is on the device: f32 [1] (for f64 x: f32 or f64), or f32 [C], one
 /// for each column of x [..., C].
@@ -23,10 +23,10 @@ void softcap(Exec& exec, View x, float scale, float cap);
 /// Its gradient, from its result y: dx = dy scale (1 - (y / cap)^2). dx may alias dy or y.
 void softcap_backward(Exec& exec, ConstView dy, ConstView y, View dx, float scale, float cap);
 
-/// y = a + b. Each f32 or bf16 (f64: all three). y may alias a or b.
+/// y = a + b. Each f32, bf16 or f16 (f64: all three). y may alias a or b.
 void add(Exec& exec, ConstView a, ConstView b, View y);
 
-/// Every element of y = value, rounded to y's type: f64, f32 or bf16, or i64 or i32 for whole
+/// Every element of y = value, rounded to y's type: f64, f32, bf16 or f16, or i64 or i32 for whole
 /// numbers.
 void fill(Exec& exec, View y, double value);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cast, scale and add for f32 and bf16: bound by memory, one pass.
+// Cast, scale and add for f32, bf16 and f16: bound by memory, one pass.
 #include "kernels/elementary/dispatch.h"
 #include "kernels/elementary/run_chosen.h"
 #include "kernels/elementwise/implementations.h"

@@ -24,8 +24,8 @@ TestTensor tensor(DType dtype, const ElementwiseCase& c) {
 
 TEST(Pointwise, CastRoundsOnceBetweenAnyPair) {
   for (const ElementwiseCase& c : kElementwiseCases) {
-    for (const DType from : {DType::f64, DType::f32, DType::bf16}) {
-      for (const DType to : {DType::f64, DType::f32, DType::bf16}) {
+    for (const DType from : {DType::f64, DType::f32, DType::bf16, DType::f16}) {
+      for (const DType to : {DType::f64, DType::f32, DType::bf16, DType::f16}) {
         const TestTensor x = tensor(from, c).fill_normal(1);
         const auto run = [&](Exec& exec) {
           TestTensor y = tensor(to, c);
@@ -176,7 +176,7 @@ TEST(Pointwise, ScaleTakesItsFactorFromTheDevice) {
   TestTensor factor(DType::f32, Shape{1});
   factor.set(0, 0.25);
   const TestTensor factors = TestTensor(DType::f32, Shape{5}).fill_integers(2, -4, 4);
-  for (const DType dtype : {DType::f32, DType::bf16, DType::f64}) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16, DType::f64}) {
     TestTensor x = TestTensor(dtype, Shape{3, 5}).fill_integers(1, -9, 9);
     const TestTensor before = x;
     scale(exec, x.view(), ConstView(factor));
@@ -210,7 +210,8 @@ TEST(Pointwise, NotANumberAndInfinitySurvive) {
 
 TEST(Pointwise, FillReachesEveryElementAndNothingElse) {
   for (const ElementwiseCase& c : kElementwiseCases) {
-    for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::i32, DType::i64}) {
+    for (const DType dtype :
+         {DType::f64, DType::f32, DType::bf16, DType::f16, DType::i32, DType::i64}) {
       const auto run = [&](Exec& exec) {
         TestTensor y = tensor(dtype, c);
         fill(exec, y, -3);

@@ -92,7 +92,7 @@ void check_positions(const EmbeddingAddPositions& a) {
 void embedding_backward(Exec& exec, const EmbeddingBackward& a) {
   check_rows(a.ids_T, a.dy_TH, a.dtable_VH.shape());
   check_storage({a.dy_TH, a.dtable_VH});
-  MEGA_CHECK_NE(a.dtable_VH.dtype(), DType::bf16);
+  MEGA_CHECK(!is_half(a.dtable_VH.dtype()));
   const int64_t n = a.dy_TH.num_elements();
   const int64_t gradient_bytes = n * bytes_of(a.dtable_VH.dtype());
   const device::Work work{static_cast<double>(n),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows of a table by integer: token embedding (with the vocabulary cut over ranks) and learned
-// positions. Tables and activations are f32 or bf16, gradients f32; f64 goes to the reference.
+// positions. Tables and activations are f32, bf16 or f16, gradients f32; f64 goes to the reference.
 // Local; results are ready as of a later ticket of the device. A vocabulary-parallel lookup becomes
 // whole by a sum over the group, which is exact: all addends but one are +0.
 #pragma once

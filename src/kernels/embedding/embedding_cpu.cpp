@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Embedding for f32 and bf16. Forward: rows over threads. Backward: columns over threads, each
+// Embedding for f32, bf16 and f16. Forward: rows over threads. Backward: columns over threads, each
 // going through all tokens in order, so an element's chain has one owner whatever the ids are.
 #include "kernels/elementary/dispatch.h"
 #include "kernels/elementary/grain.h"
@@ -83,6 +83,8 @@ void look_up_blocks(const EmbeddingLookup& a, int64_t row, T* y) {
     for (int64_t i = 0; i < kBlockColumns; ++i) {
       if constexpr (sizeof(T) == sizeof(float))
         y[b * kBlockColumns + i] = 0.0F + values[i];
+      else if constexpr (std::is_same_v<T, f16_t>)
+        y[b * kBlockColumns + i] = to_f16(0.0F + values[i]);
       else
         y[b * kBlockColumns + i] = to_bf16(0.0F + values[i]);
     }
@@ -99,6 +101,8 @@ void embedding_lookup_blocks(Exec& exec, const EmbeddingLookup& a) {
               local_row(a.ids_T.as<int32_t>()[t], a.vocab_begin, a.table_VH.shape[0]);
           if (a.y_TH.dtype() == DType::f32)
             look_up_blocks(a, row, a.y_TH.row<float>(t));
+          else if (a.y_TH.dtype() == DType::f16)
+            look_up_blocks(a, row, a.y_TH.row<f16_t>(t));
           else
             look_up_blocks(a, row, a.y_TH.row<bf16_t>(t));
         }

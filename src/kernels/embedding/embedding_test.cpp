@@ -13,7 +13,7 @@ namespace {
 
 using testing::Outputs;
 using testing::TestTensor;
-constexpr DType kNarrow[] = {DType::f32, DType::bf16};
+constexpr DType kNarrow[] = {DType::f32, DType::bf16, DType::f16};
 
 std::string describe(const EmbeddingCase& c) {
   return fmt::format("{} tokens, table {}x{} from {}", c.tokens, c.vocab, c.columns, c.vocab_begin);

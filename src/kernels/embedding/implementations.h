@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The implementations behind embedding.cpp's lists. Arguments have been checked, positions too;
-// `simd` takes f32 and bf16.
+// `simd` takes f32, bf16 and f16.
 #pragma once
 
 #include "kernels/embedding/embedding.h"

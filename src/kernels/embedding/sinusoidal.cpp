@@ -51,7 +51,7 @@ void sinusoidal_forward(Exec& exec, const SinusoidalForward& a) {
 void sinusoidal_backward(Exec& exec, const SinusoidalBackward& a) {
   check_angles(a.position_T, a.inverse_P, a.dy_TH);
   check_storage({a.dy_TH, a.dscale_T});
-  MEGA_CHECK(a.dscale_T.dtype() != DType::bf16 && a.dscale_T.num_elements() == a.dy_TH.size(0),
+  MEGA_CHECK(!is_half(a.dscale_T.dtype()) && a.dscale_T.num_elements() == a.dy_TH.size(0),
              "sums are {} {}", a.dscale_T.dtype(), a.dscale_T.shape());
   const device::Work work{kFlopsOfPair / 2 * static_cast<double>(a.dy_TH.num_elements()),
                           a.dy_TH.bytes() + a.position_T.bytes() + a.inverse_P.bytes(),

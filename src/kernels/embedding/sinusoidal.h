@@ -5,8 +5,8 @@
 //   p_t,2i   = sin(angle_ti)      p_t,2i+1 = cos(angle_ti)
 //   y       += scale p
 // The angle is one f32 product, its sine and cosine are within 0.5002 ulp
-// (math/elementary_sin_cos.h). Activations are f32 or bf16 (f64: everything, but `inverse`; the
-// product too is in double). Local; ready as of a later ticket.
+// (math/elementary_sin_cos.h). Activations are f32, bf16 or f16 (f64: everything, but `inverse`;
+// the product too is in double). Local; ready as of a later ticket.
 #pragma once
 
 #include "kernels/exec.h"
@@ -17,7 +17,7 @@ namespace megalith::kernels {
 struct SinusoidalForward {
   ConstView position_T;  // i32
   ConstView inverse_P;   // f32, 2 P columns of y
-  ConstView scale;       // [1], f32 or bf16
+  ConstView scale;       // [1], f32, bf16 or f16
   View y_TH;             // in and out
 };
 void sinusoidal_forward(Exec& exec, const SinusoidalForward& arguments);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sines and cosines of positions for f32 and bf16: a vector of pairs at a time, rows over threads.
+// Sines and cosines of positions for f32, bf16 and f16: a vector of pairs at a time, rows over
+// threads.
 #include "kernels/elementary/dispatch.h"
 #include "kernels/elementary/grain.h"
+#include "kernels/elementary/reference_access.h"
 #include "kernels/elementary/run_chosen.h"
 #include "kernels/embedding/sinusoidal_implementations.h"
 
@@ -76,6 +78,8 @@ void sum_rows(const SinusoidalBackward& a, Range rows) {
 void add_any_rows(const SinusoidalForward& a, float factor, Range rows) {
   if (a.y_TH.dtype() == DType::f32) {
     add_rows<float>(a, factor, rows);
+  } else if (a.y_TH.dtype() == DType::f16) {
+    add_rows<f16_t>(a, factor, rows);
   } else {
     add_rows<bf16_t>(a, factor, rows);
   }
@@ -83,6 +87,8 @@ void add_any_rows(const SinusoidalForward& a, float factor, Range rows) {
 void sum_any_rows(const SinusoidalBackward& a, Range rows) {
   if (a.dy_TH.dtype() == DType::f32) {
     sum_rows<float>(a, rows);
+  } else if (a.dy_TH.dtype() == DType::f16) {
+    sum_rows<f16_t>(a, rows);
   } else {
     sum_rows<bf16_t>(a, rows);
   }
@@ -101,8 +107,7 @@ constexpr int64_t kGrainElements = 2048;  // of sines and cosines, which cost mo
 }  // namespace
 
 void sinusoidal_forward_simd(Exec& exec, const SinusoidalForward& a) {
-  const float factor =
-      a.scale.dtype() == DType::f32 ? *a.scale.as<float>() : to_f32(*a.scale.as<bf16_t>());
+  const auto factor = static_cast<float>(read_double(a.scale, 0, 0));
   exec.device.pool().for_range(
       a.y_TH.size(0), row_grain(a.y_TH.size(1), kGrainElements),
       [&](Range range, int) { MEGA_CALL_SIMD(exec, add_any_rows, a, factor, range); });

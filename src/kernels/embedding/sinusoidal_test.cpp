@@ -15,7 +15,7 @@ namespace {
 
 using testing::Outputs;
 using testing::TestTensor;
-constexpr DType kNarrow[] = {DType::f32, DType::bf16};
+constexpr DType kNarrow[] = {DType::f32, DType::bf16, DType::f16};
 constexpr double kUnit = 0x1p-24;  // one rounding of f32
 
 struct Case {

@@ -197,6 +197,8 @@ void code_rows(const Product& product, const CodedRows& to, int64_t first, int64
                Range blocks) {
   if (product.a.dtype == DType::f32)
     code_set<float>(product, to, first, set, blocks);
+  else if (product.a.dtype == DType::f16)
+    code_set<f16_t>(product, to, first, set, blocks);
   else
     code_set<bf16_t>(product, to, first, set, blocks);
 }

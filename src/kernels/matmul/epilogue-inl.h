@@ -24,8 +24,11 @@ HWY_INLINE FloatVec load_any(const ConstView& view, int64_t row, int64_t column,
     const float* from = reinterpret_cast<const float*>(view.data()) + at;
     return count == kFloatLanes ? load(from) : load_some(from, count);
   }
-  const bf16_t* from = reinterpret_cast<const bf16_t*>(view.data()) + at;
-  return count == kFloatLanes ? load(from) : load_some(from, count);
+  const auto load_as = [&]<class T>(const T* from) HWY_ATTR {
+    return count == kFloatLanes ? load(from) : load_some(from, count);
+  };
+  if (view.dtype() == DType::f16) return load_as(reinterpret_cast<const f16_t*>(view.data()) + at);
+  return load_as(reinterpret_cast<const bf16_t*>(view.data()) + at);
 }
 
 HWY_INLINE void store_any(FloatVec value, const View& view, int64_t row, int64_t column,
@@ -36,8 +39,17 @@ HWY_INLINE void store_any(FloatVec value, const View& view, int64_t row, int64_t
     count == kFloatLanes ? store(value, to) : store_some(value, to, count);
     return;
   }
-  bf16_t* to = reinterpret_cast<bf16_t*>(view.data()) + at;
-  count == kFloatLanes ? store(value, to) : store_some(value, to, count);
+  const auto store_as = [&]<class T>(T* to) HWY_ATTR {
+    count == kFloatLanes ? store(value, to) : store_some(value, to, count);
+  };
+  if (view.dtype() == DType::f16) return store_as(reinterpret_cast<f16_t*>(view.data()) + at);
+  store_as(reinterpret_cast<bf16_t*>(view.data()) + at);
+}
+
+/// What storing as `dtype` and loading again gives.
+HWY_INLINE FloatVec rounded_as(DType dtype, FloatVec value) {
+  if (dtype == DType::bf16) return rounded_to<bf16_t>(value);
+  return dtype == DType::f16 ? rounded_to<f16_t>(value) : value;
 }
 
 /// The sums of a shard, kRows of each vector of columns, onto a stack of partial sums with `depth`
@@ -68,10 +80,10 @@ HWY_INLINE FloatVec finish(const Epilogue& e, FloatVec sum, int64_t row, int64_t
     return hn::Mul(sum, activation_grad(e.activation, load_any(e.gradient_at, row, column, count)));
   if (e.bias) sum = hn::Add(sum, load_any(e.bias, 0, column, count));
   if (e.pre_activation) {
-    if (e.pre_activation.dtype() == DType::bf16) sum = rounded_to<bf16_t>(sum);
+    sum = rounded_as(e.pre_activation.dtype(), sum);
     store_any(sum, e.pre_activation, row, column, count);
-  } else if (e.activation != Activation::none && e.out.dtype() == DType::bf16) {
-    sum = rounded_to<bf16_t>(sum);
+  } else if (e.activation != Activation::none) {
+    sum = rounded_as(e.out.dtype(), sum);
   }
   return activation_value(e.activation, sum);
 }
@@ -91,9 +103,11 @@ void round_tile(const float* sums, int64_t stride, const View& out, int64_t row,
 inline void finish_tile(const Epilogue& e, const float* sums, int64_t stride, int64_t row,
                         int64_t rows, int64_t column, int64_t columns) {
   if (e.is_plain() && columns % kFloatLanes == 0) {
-    const bool is_f32 = e.out.dtype() == DType::f32;
-    return (is_f32 ? round_tile<float> : round_tile<bf16_t>)(sums, stride, e.out, row, rows, column,
-                                                             columns);
+    const DType to = e.out.dtype();
+    const auto round = to == DType::f32   ? round_tile<float>
+                       : to == DType::f16 ? round_tile<f16_t>
+                                          : round_tile<bf16_t>;
+    return round(sums, stride, e.out, row, rows, column, columns);
   }
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t c = 0; c < columns; c += kFloatLanes) {

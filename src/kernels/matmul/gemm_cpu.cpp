@@ -31,6 +31,7 @@ void pack(const Operand& operand, Range i, const GemmPlan& plan, const KBlock& b
       : plan.form == PanelForm::words   ? pack_panels<kVectors, bf16_t, PanelForm::words>
       : plan.form == PanelForm::swapped ? pack_panels<kVectors, bf16_t, PanelForm::swapped>
       : operand.dtype == DType::bf16    ? pack_panels<kVectors, bf16_t, PanelForm::floats>
+      : operand.dtype == DType::f16     ? pack_panels<kVectors, f16_t, PanelForm::floats>
                                         : pack_panels<kVectors, float, PanelForm::floats>;
   for (int r = block.first_run; r < block.end_run; ++r)
     pack_run(operand, i, plan.runs[static_cast<size_t>(r)], block.steps, width, out);

@@ -164,8 +164,8 @@ std::vector<int> shard_merges(int k_shards) {
 }
 
 PanelForm panel_form(const Product& product, device::Isa isa) {
-  const bool is_f32_chain = product.a.dtype == DType::f32 || product.b.dtype == DType::f32;
-  if (is_f32_chain) return PanelForm::floats;
+  const auto is_wide = [](DType dtype) { return dtype == DType::f32 || dtype == DType::f16; };
+  if (is_wide(product.a.dtype) || is_wide(product.b.dtype)) return PanelForm::floats;
   return isa == device::Isa::avx512_bf16 ? PanelForm::words : PanelForm::swapped;
 }
 

@@ -79,6 +79,7 @@ struct Form {
 };
 constexpr Form kForms[] = {{device::Isa::avx2, DType::f32, PanelForm::floats},
                            {device::Isa::avx512, DType::f32, PanelForm::floats},
+                           {device::Isa::avx512_bf16, DType::f16, PanelForm::floats},
                            {device::Isa::avx2, DType::bf16, PanelForm::swapped},
                            {device::Isa::avx512, DType::bf16, PanelForm::swapped},
                            {device::Isa::avx512_bf16, DType::bf16, PanelForm::words}};

@@ -16,7 +16,7 @@ bool library_multiplies(DType dtype) {
   // Its enumerators are sets of bits, a larger instruction set holds those of a smaller one.
   constexpr auto kNeeded = static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
   const auto has = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
-  return dtype == DType::f32 || (has & kNeeded) == kNeeded;
+  return dtype == DType::f32 || (dtype == DType::bf16 && (has & kNeeded) == kNeeded);
 }
 
 }  // namespace megalith::kernels

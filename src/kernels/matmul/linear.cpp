@@ -26,9 +26,7 @@ namespace {
 
 using device::Work;
 
-bool is_float_type(DType dtype) {
-  return dtype == DType::f64 || dtype == DType::f32 || dtype == DType::bf16;
-}
+bool is_float_type(DType dtype) { return dtype == DType::f64 || is_narrow(dtype); }
 bool is_code_type(DType dtype) { return dtype == DType::f8_e4m3 || dtype == DType::f8_e5m2; }
 
 /// A result; of an operand the type may be one of codes too.
@@ -118,7 +116,7 @@ void check_arguments(const LinearBackwardWeight& a) {
   check_operand(a.x_TI, "x_TI", rows, inputs);
   check_matrix(a.dw_OI, "dw_OI", outputs, inputs);
   check_scale(a.scale);
-  MEGA_CHECK(a.dw_OI.dtype() != DType::bf16, "a weight gradient is accumulated in f32");
+  MEGA_CHECK(!is_half(a.dw_OI.dtype()), "a weight gradient is accumulated in f32");
   MEGA_CHECK(a.cu_runs.empty() || (a.cu_runs.front() == 0 && a.cu_runs.back() == rows),
              "runs from {} to {} of {} rows", a.cu_runs.front(), a.cu_runs.back(), rows);
   MEGA_CHECK(std::ranges::is_sorted(a.cu_runs), "a run ends before it begins");

@@ -6,8 +6,9 @@
 // `exact` arithmetic (docs/design/0001): the contracted dimension is cut into `k_shards` equal
 // contiguous shards. Inside each, an element is one chain of f32 fused multiply-adds that starts
 // from 0:
-//     f32 chain   an operand is f32: in increasing index; bf16 operands widen exactly, and so do
-//                 weights in blocks (q8_0, q4_0, q4_1), to the f32 numbers of tensor/blocks.h
+//     f32 chain   an operand is f32 or f16: in increasing index; narrower operands widen exactly,
+//                 and so do weights in blocks (q8_0, q4_0, q4_1), to the f32 numbers of
+//                 tensor/blocks.h
 //     bf16 chain  both are bf16, or codes of 8 bits (those of weights in fp8 too), each of which is
 //                 a bf16 number: pair by pair,
 //                 the odd element first, denormals as zeros (math/bf16_chain.h); an odd shard ends
@@ -20,7 +21,8 @@
 // do not change a bit.
 //
 // Shapes: the T rows may lie at any distance (row_stride); I and O are contiguous. T may be 0.
-// Types: x, w, dy are f32, bf16, f8_e4m3 or f8_e5m2 in any mix; y, dx are f32 or bf16; dw is f32.
+// Types: x, w, dy are f32, bf16, f16, f8_e4m3 or f8_e5m2 in any mix; y, dx are f32, bf16 or f16; dw
+// is f32.
 // All of them may be f64 for the reference. Weights in blocks are for forward alone: nothing is
 // trained through them. Local; results are ready as of a later ticket. Outputs must not overlap
 // inputs. Scratch comes from exec.workspace for the duration of the call.

@@ -27,7 +27,9 @@ inline constexpr Types kTypes[] = {
     {DType::f32, DType::f32, DType::f32},         {DType::bf16, DType::bf16, DType::bf16},
     {DType::bf16, DType::bf16, DType::f32},       {DType::bf16, DType::f32, DType::f32},
     {DType::f32, DType::bf16, DType::bf16},       {DType::f8_e4m3, DType::f8_e4m3, DType::bf16},
-    {DType::f8_e5m2, DType::f8_e4m3, DType::f32}, {DType::f32, DType::f8_e5m2, DType::f32}};
+    {DType::f8_e5m2, DType::f8_e4m3, DType::f32}, {DType::f32, DType::f8_e5m2, DType::f32},
+    {DType::f16, DType::f16, DType::f16},         {DType::f16, DType::f32, DType::f16},
+    {DType::f32, DType::f16, DType::f32},         {DType::bf16, DType::f16, DType::f32}};
 inline constexpr Types kDouble = {DType::f64, DType::f64, DType::f64};
 
 /// The tensors of one linear layer. Rows are farther apart than they are long, and starts are

@@ -12,7 +12,7 @@ void reference(Exec& exec, const LinearForward& arguments);
 void reference(Exec& exec, const LinearBackwardInput& arguments);
 void reference(Exec& exec, const LinearBackwardWeight& arguments);
 
-/// The fixed arithmetic of linear.h on our own micro-kernels, f32 and bf16.
+/// The fixed arithmetic of linear.h on our own micro-kernels, f32, bf16 and f16.
 void exact(Exec& exec, const LinearForward& arguments);
 void exact(Exec& exec, const LinearBackwardInput& arguments);
 void exact(Exec& exec, const LinearBackwardWeight& arguments);

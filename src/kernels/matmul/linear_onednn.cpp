@@ -196,7 +196,8 @@ std::string_view refuse(const Exec& exec, const Product& product) {
   if (product.epilogue.scale || bytes_of(product.a.dtype) == 1) return "codes with a scale";
   const DType sums = sums_of(product).dtype();
   const bool is_f32 = product.a.dtype == DType::f32;
-  if ((is_f32 && sums != DType::f32) || product.a.dtype == DType::f64 || sums == DType::f64)
+  if ((is_f32 && sums != DType::f32) || product.a.dtype == DType::f64 || sums == DType::f64 ||
+      product.a.dtype == DType::f16 || sums == DType::f16)
     return "types that oneDNN does not multiply";
   if (!library_multiplies(product.a.dtype)) return "oneDNN multiplies bf16 with AVX-512 only";
   if (!exec.only.empty()) return {};

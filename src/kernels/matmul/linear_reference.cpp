@@ -18,6 +18,8 @@ double round_to(DType dtype, double value) {
       return value;
     case DType::f32:
       return static_cast<double>(static_cast<float>(value));
+    case DType::f16:
+      return static_cast<double>(to_f32(round_to_f16(value)));
     default:
       return static_cast<double>(to_f32(round_to_bf16(value)));
   }

@@ -45,6 +45,9 @@ float stated_tree(int lo, int hi, int64_t width, const Shard& shard) {
   return stated_tree(lo, mid, width, shard) + stated_tree(mid, hi, width, shard);
 }
 
+/// Operands that bf16 does not hold.
+inline bool is_wide(DType dtype) { return dtype == DType::f32 || dtype == DType::f16; }
+
 /// Elements of an operation's result from the layer's operands.
 class StatedElement {
  public:
@@ -52,8 +55,8 @@ class StatedElement {
       : c_(l.c),
         operation_(operation),
         k_shards_(k_shards),
-        bf16_(l.x.dtype() != DType::f32 &&
-              (operation == Operation::backward_weight || l.w.dtype() != DType::f32)),
+        bf16_(!is_wide(l.x.dtype()) &&
+              (operation == Operation::backward_weight || !is_wide(l.w.dtype()))),
         scale_(l.scaled ? std::optional(static_cast<float>(l.factor.at(0))) : std::nullopt),
         cu_runs_(l.cu_runs),
         x_(l.x),

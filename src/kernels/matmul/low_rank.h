@@ -14,7 +14,7 @@
 // Arithmetic: the f32 chain of linear.h, in increasing index, the first one inside each of
 // `k_shards` equal shards of I whose sums combine in the same tree: bits are those of
 // linear_forward with a^T and b^T, then an addition (where h is finite: nothing is multiplied by
-// zeros that are not there). h is f32; x and y are f32 or bf16, rows at any distance.
+// zeros that are not there). h is f32; x and y are f32, bf16 or f16, rows at any distance.
 // Rows that no run has are left alone. Local; ready as of a later ticket. No scratch.
 #pragma once
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Low-rank products for f32 and bf16: 16 columns of a factor at a time, for several rows of a run
-// that share what is read of it. What is done at once changes no bit: each element is one chain.
+// Low-rank products for f32, bf16 and f16: 16 columns of a factor at a time, for several rows of a
+// run that share what is read of it. What is done at once changes no bit: each element is one
+// chain.
 #include <bit>
 
 #include "base/integer.h"
@@ -29,6 +30,7 @@ struct RowSums {
 
 HWY_INLINE float widened(float x) { return x; }
 HWY_INLINE float widened(bf16_t x) { return to_f32(x); }
+HWY_INLINE float widened(f16_t x) { return to_f32(x); }
 
 /// Chains over a shard of `rows` times columns [column, column + 16 kColumns) of the factor; sums
 /// by columns, then rows. kFull: all of these columns exist.
@@ -115,6 +117,8 @@ void project_of(const LowRankProject& a, const LowRankRun& run, Range rows, Rang
 void project(const LowRankProject& a, const LowRankRun& run, Range rows, Range columns) {
   if (a.x_TI.dtype() == DType::f32) {
     project_of<float>(a, run, rows, columns);
+  } else if (a.x_TI.dtype() == DType::f16) {
+    project_of<f16_t>(a, run, rows, columns);
   } else {
     project_of<bf16_t>(a, run, rows, columns);
   }

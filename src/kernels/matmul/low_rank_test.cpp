@@ -130,7 +130,7 @@ Outputs by_products(Exec& exec, const LowRankCase& c, const Operands& operands) 
 
 TEST(LowRank, HasTheBitsOfProductsOnAllThreadsAndInstructionSets) {
   for (const LowRankCase& c : low_rank_cases()) {
-    for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
       const Operands operands(c, dtype);
       const std::string what = fmt::format("{} rows, {} runs", c.rows, c.runs.size());
       const auto run = [&](Exec& exec) { return low_rank(exec, c, operands); };

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "hwy/highway.h"
 #include "kernels/elementary/simd_math-inl.h"
@@ -74,12 +75,19 @@ HWY_INLINE void load_blocks(const Row& row, WordVec v[kLanes / 4][4]) {
   }
 }
 
-/// The f32 vectors of the steps in transposed words: one per word, or two for a pair of bf16.
+/// The f32 vectors of the steps in transposed words: one per word, or two for a pair of 16 bits.
 template <typename T>
 inline constexpr int kPerWord = static_cast<int>(4 / sizeof(T));
 template <typename T>
 HWY_INLINE FloatVec widened_half(WordVec word, int which) {
   if constexpr (sizeof(T) == 4) return hn::BitCast(FloatTag(), word);
+  if constexpr (std::is_same_v<T, f16_t>) {
+    const hn::Rebind<uint16_t, FloatTag> d16;
+    const hn::Rebind<hwy::float16_t, FloatTag> dh;
+    const WordVec half = which == 0 ? word : hn::ShiftRight<16>(word);
+    const WordVec low = hn::And(half, hn::Set(WordTag(), 0xffffu));
+    return hn::PromoteTo(FloatTag(), hn::BitCast(dh, hn::TruncateTo(d16, low)));
+  }
   if (which == 0) return hn::BitCast(FloatTag(), hn::ShiftLeft<16>(word));
   return hn::BitCast(FloatTag(), hn::And(word, hn::Set(WordTag(), 0xffff0000u)));
 }

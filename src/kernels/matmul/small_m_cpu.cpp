@@ -222,6 +222,7 @@ void run_small_m_part(const Product& product, PanelForm form, const std::vector<
   };
   using Floats = std::integral_constant<PanelForm, PanelForm::floats>;
   if (product.b.dtype == DType::f32) return run(float(), Floats());
+  if (product.b.dtype == DType::f16) return run(f16_t(), Floats());
   if (form == PanelForm::floats) return run(bf16_t(), Floats());
 #if HWY_CAP_GE512
   if (form == PanelForm::words)

@@ -57,6 +57,8 @@ inline void pack_small_m(const Product& product, PanelForm form, const RowPasses
                          float* out) {
   if (product.a.dtype == DType::f32)
     pack_rows<float, PanelForm::floats>(product, passes, out);
+  else if (product.a.dtype == DType::f16)
+    pack_rows<f16_t, PanelForm::floats>(product, passes, out);
   else if (form == PanelForm::floats)
     pack_rows<bf16_t, PanelForm::floats>(product, passes, out);
   else if (form == PanelForm::words)

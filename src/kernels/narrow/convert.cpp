@@ -14,8 +14,7 @@ constexpr Implementation<Convert> kConvert[] = {
 };
 
 bool is_convertible(DType dtype) {
-  return is_narrow(dtype) || dtype == DType::f16 || dtype == DType::f8_e4m3 ||
-         dtype == DType::f8_e5m2;
+  return is_narrow(dtype) || dtype == DType::f8_e4m3 || dtype == DType::f8_e5m2;
 }
 
 }  // namespace

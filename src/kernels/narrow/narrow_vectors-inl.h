@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vectors of floats from and to the types of 8 bits and f16, with the same bits as the scalar
+// Vectors of floats from and to the types of 8 bits, with the same bits as the scalar
 // conversions of tensor/dtype.h. Include after foreach_target.h (elementary/dispatch.h).
 
 #include "kernels/elementary/simd_math-inl.h"
@@ -72,15 +72,6 @@ template <class T>
 HWY_INLINE void store_codes(WordVec codes, T* p) {
   const hn::Rebind<uint8_t, FloatTag> d8;
   hn::StoreU(hn::TruncateTo(d8, codes), d8, reinterpret_cast<uint8_t*>(p));
-}
-
-HWY_INLINE FloatVec load(const f16_t* p) {
-  const hn::Rebind<hwy::float16_t, FloatTag> dh;
-  return hn::PromoteTo(FloatTag(), hn::LoadU(dh, reinterpret_cast<const hwy::float16_t*>(p)));
-}
-HWY_INLINE void store(FloatVec v, f16_t* p) {
-  const hn::Rebind<hwy::float16_t, FloatTag> dh;
-  hn::StoreU(hn::DemoteTo(dh, v), dh, reinterpret_cast<hwy::float16_t*>(p));
 }
 
 /// Codes of 8 bits as f16 that has them in its upper bits: sign, then `kShift` lower the rest.

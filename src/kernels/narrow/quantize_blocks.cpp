@@ -42,7 +42,7 @@ Shape block_scales_shape(const Shape& shape, int64_t block_rows, int64_t block_c
 void quantize_blocks(Exec& exec, const QuantizeBlocks& arguments) {
   const auto& [x, y, scales, block_rows, block_columns, rule] = arguments;
   check_same_shape(x, y);
-  MEGA_CHECK(is_narrow(x.dtype()), "numbers of {}", x.dtype());
+  MEGA_CHECK(is_narrow(x.dtype()) && x.dtype() != DType::f16, "numbers of {}", x.dtype());
   check_codes_and_scales(y, scales, block_rows, block_columns);
   MEGA_CHECK(rule.largest > 0 && rule.epsilon >= 0 && rule.at_most > 0);
   const double flops = 3 * static_cast<double>(x.num_elements());
@@ -55,7 +55,7 @@ void dequantize_blocks(Exec& exec, const DequantizeBlocks& arguments) {
   const auto& [x, scales, y, block_rows, block_columns] = arguments;
   check_same_shape(x, y);
   check_codes_and_scales(x, scales, block_rows, block_columns);
-  MEGA_CHECK(is_narrow(y.dtype()), "numbers of {}", y.dtype());
+  MEGA_CHECK(is_narrow(y.dtype()) && y.dtype() != DType::f16, "numbers of {}", y.dtype());
   run_chosen<DequantizeBlocks>(
       exec, "dequantize_blocks",
       {static_cast<double>(x.num_elements()), x.bytes() + scales.bytes(), y.bytes()},

@@ -16,6 +16,7 @@ namespace {
 using testing::Outputs;
 using testing::TestTensor;
 
+constexpr DType kWide[] = {DType::f32, DType::bf16};
 struct Blocks {
   int64_t rows, columns;
 };
@@ -25,7 +26,7 @@ constexpr ScaleRule kRules[] = {
 
 TEST(QuantizeBlocks, EqualsTheReference) {
   for (const ElementwiseCase& c : kElementwiseCases) {
-    for (const DType from : kNarrow) {
+    for (const DType from : kWide) {
       const TestTensor x =
           TestTensor(from, Shape{c.rows, c.columns}, c.gap, c.misaligned).fill([](int64_t i) {
             return static_cast<double>(narrow_number(i));
@@ -39,7 +40,7 @@ TEST(QuantizeBlocks, EqualsTheReference) {
               TestTensor scales(scale, block_scales_shape(x.shape(), b.rows, b.columns));
               quantize_blocks(exec, {x, y, scales, b.rows, b.columns, rule});
               Outputs outputs{y, scales};
-              for (const DType back : kNarrow) {
+              for (const DType back : kWide) {
                 TestTensor& numbers = outputs.emplace_back(back, x.shape(), c.misaligned, c.gap);
                 dequantize_blocks(exec, {y, scales, numbers, b.rows, b.columns});
               }

@@ -16,6 +16,7 @@ namespace {
 using testing::Outputs;
 using testing::TestTensor;
 
+constexpr DType kWide[] = {DType::f32, DType::bf16};
 constexpr DType kCodes[] = {DType::f8_e4m3, DType::f8_e5m2};
 
 TestTensor numbers(DType dtype, const ElementwiseCase& c) {
@@ -29,7 +30,7 @@ TestTensor one(DType dtype, double value) {
 
 TEST(Quantize, EqualsTheReferenceWithAllThatItWrites) {
   for (const ElementwiseCase& c : kElementwiseCases) {
-    for (const DType from : kNarrow) {
+    for (const DType from : kWide) {
       for (const DType to : kCodes) {
         for (const double by : {1.0, 0.3, 1e-4, 1e6}) {
           const TestTensor x = numbers(from, c), scale = one(DType::f32, by);
@@ -107,7 +108,7 @@ TEST(Quantize, AmaxPassesOverNaNAndKeepsWhatIsLarger) {
 TEST(Quantize, DequantizeEqualsTheReference) {
   for (const ElementwiseCase& c : kElementwiseCases) {
     for (const DType from : kCodes) {
-      for (const DType to : kNarrow) {
+      for (const DType to : kWide) {
         TestTensor x(from, Shape{c.rows, c.columns}, c.gap, c.misaligned);
         for (int64_t i = 0; i < x.size(); ++i) {
           const int64_t at = i / c.columns * (c.columns + c.gap) + i % c.columns;

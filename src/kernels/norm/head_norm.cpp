@@ -12,7 +12,7 @@ constexpr Implementation<HeadNormForward> kForward[] = {
     {"simd",
      [](const Exec&, const HeadNormForward& a) -> std::string_view {
        const bool wide = any_wide({a.x_TND.dtype, a.gamma_D.dtype(), a.y_TND.dtype});
-       return wide ? "takes f32 and bf16 only" : "";
+       return wide ? "takes f32, bf16 and f16 only" : "";
      },
      head_norm_forward_simd},
     {"reference", [](const Exec&, const HeadNormForward&) { return std::string_view(); },
@@ -23,7 +23,7 @@ constexpr Implementation<HeadNormBackward> kBackward[] = {
      [](const Exec&, const HeadNormBackward& a) -> std::string_view {
        const bool wide =
            any_wide({a.dy_TND.dtype, a.x_TND.dtype, a.gamma_D.dtype(), a.dx_TND.dtype});
-       return wide ? "takes f32 and bf16 only" : "";
+       return wide ? "takes f32, bf16 and f16 only" : "";
      },
      head_norm_backward_simd},
     {"reference", [](const Exec&, const HeadNormBackward&) { return std::string_view(); },

@@ -3,8 +3,8 @@
 // head's D elements, and all heads share gamma (the query and key norm of Qwen3 and Gemma 3;
 // Dehghani et al. 2023):
 //   y_thd = x^_thd (gamma_offset + gamma_d)
-// Heads may be those of a fused projection (attention/heads_view.h). Storage is f32 or bf16, each
-// view its own; computing is in f32 with one rounding at the end; f64 throughout goes to the
+// Heads may be those of a fused projection (attention/heads_view.h). Storage is f32, bf16 or f16,
+// each view its own; computing is in f32 with one rounding at the end; f64 throughout goes to the
 // reference. Statistics and the parameter's gradient are f32 (f64 beside f64). Local; ready as of a
 // later ticket.
 #pragma once

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Norms of heads for f32 and bf16: the rows of norm_rows-inl.h, one per head. Backward goes over
-// blocks of rows that stay in the second-level cache twice, as layer_norm_cpu.cpp does: first for
-// the parameter's chains, with the partials' columns dealt to the threads, then for dx.
+// Norms of heads for f32, bf16 and f16: the rows of norm_rows-inl.h, one per head. Backward goes
+// over blocks of rows that stay in the second-level cache twice, as layer_norm_cpu.cpp does: first
+// for the parameter's chains, with the partials' columns dealt to the threads, then for dx.
 #include "kernels/elementary/dispatch.h"
 #include "kernels/elementary/run_chosen.h"
 #include "kernels/norm/implementations.h"

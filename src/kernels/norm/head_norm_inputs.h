@@ -22,7 +22,8 @@ struct HeadStorage {
 inline constexpr HeadStorage kHeadStorage[] = {{DType::f32, DType::f32, DType::f32},
                                                {DType::bf16, DType::bf16, DType::f32},
                                                {DType::bf16, DType::bf16, DType::bf16},
-                                               {DType::f32, DType::bf16, DType::f32}};
+                                               {DType::f32, DType::bf16, DType::f32},
+                                               {DType::f16, DType::f16, DType::f16}};
 
 /// All operands of one forward and one backward: fused matrices of x, and of y and dx.
 struct HeadNormInputs {

@@ -123,7 +123,7 @@ TEST(HeadNorm, EqualsTheNormOfRowsBitByBit) {
 TEST(HeadNorm, ExactNumbersGiveExactBits) {
   // x = +-a, half of each sign in turn: mean 0, deviation a, x^ = +-1.
   for (const auto& formula : kHeadFormulas) {
-    for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
       HeadNormInputs in({9, 4, 2, 32, 2, 1, 1}, formula, {dtype, dtype, dtype});
       in.x.fill([](int64_t i) { return i % 2 == 0 ? 0.5 : -0.5; });
       in.gamma.fill_integers(1, -2, 2);

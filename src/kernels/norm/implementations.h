@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The implementations behind the lists of layer_norm.cpp, head_norm.cpp and whole_norm.cpp.
-// Arguments have been checked; `simd` takes f32 and bf16.
+// Arguments have been checked; `simd` takes f32, bf16 and f16.
 #pragma once
 
 #include "kernels/norm/head_norm.h"

@@ -9,8 +9,8 @@
 //   y  = x^ (gamma_offset + gamma) + beta
 // The offset is 1 where gamma is stored as its distance from 1 (Gemma), else 0; it is added in f32.
 // Two passes (first the mean, then the deviations: no cancellation), sums in 16 virtual lanes, true
-// square roots and divisions. Storage is f32 or bf16, each view its own; computing is in f32 with
-// one rounding at the end; f64 throughout goes to the reference. Rows may have strides. Local;
+// square roots and divisions. Storage is f32, bf16 or f16, each view its own; computing is in f32
+// with one rounding at the end; f64 throughout goes to the reference. Rows may have strides. Local;
 // ready as of a later ticket.
 #pragma once
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Norms for f32 and bf16. Forward: a row at a time, three passes over it in the first-level cache.
-// Backward: blocks of rows that stay in the second-level cache are read twice, once with the
+// Norms for f32, bf16 and f16. Forward: a row at a time, three passes over it in the first-level
+// cache. Backward: blocks of rows that stay in the second-level cache are read twice, once with the
 // columns dealt to the threads for the parameters' chains (they run over rows), then with the rows
 // for dx.
 #include "kernels/elementary/dispatch.h"
@@ -43,6 +43,8 @@ void forward_rows(const LayerNormForward& a, Range range) {
     forward_rows_of<TypedRow<bf16_t>, TypedOutputRow<bf16_t>, TypedRow<bf16_t>>(a, range);
   } else if (same && x == DType::bf16) {
     forward_rows_of<TypedRow<bf16_t>, TypedOutputRow<bf16_t>, TypedRow<float>>(a, range);
+  } else if (same && x == DType::f16 && p == DType::f16) {
+    forward_rows_of<TypedRow<f16_t>, TypedOutputRow<f16_t>, TypedRow<f16_t>>(a, range);
   } else {
     forward_rows_of<AnyRow, AnyOutputRow, AnyRow>(a, range);
   }
@@ -93,6 +95,8 @@ void backward_rows(const LayerNormBackward& a, Range range) {
     backward_rows_of<TypedRow<bf16_t>, TypedOutputRow<bf16_t>, TypedRow<float>>(a, range);
   } else if (is_all(DType::bf16, a)) {
     backward_rows_of<TypedRow<bf16_t>, TypedOutputRow<bf16_t>, TypedRow<bf16_t>>(a, range);
+  } else if (is_all(DType::f16, a) && a.gamma_H.dtype() == DType::f16) {
+    backward_rows_of<TypedRow<f16_t>, TypedOutputRow<f16_t>, TypedRow<f16_t>>(a, range);
   } else {
     backward_rows_of<AnyRow, AnyOutputRow, AnyRow>(a, range);
   }
@@ -103,6 +107,8 @@ void backward_columns(const LayerNormBackward& a, Range rows, Range columns) {
     backward_columns_of<TypedRow<float>>(a, rows, columns);
   } else if (is_all(DType::bf16, a)) {
     backward_columns_of<TypedRow<bf16_t>>(a, rows, columns);
+  } else if (is_all(DType::f16, a)) {
+    backward_columns_of<TypedRow<f16_t>>(a, rows, columns);
   } else {
     backward_columns_of<AnyRow>(a, rows, columns);
   }

@@ -28,11 +28,11 @@ inline TestTensor tensor(DType dtype, const NormCase& c) {
 struct Storage {
   DType x, gradient, gamma;
 };
-inline constexpr Storage kStorage[] = {{DType::f32, DType::f32, DType::f32},
-                                       {DType::bf16, DType::bf16, DType::f32},
-                                       {DType::bf16, DType::bf16, DType::bf16},
-                                       {DType::f32, DType::bf16, DType::f32},
-                                       {DType::bf16, DType::f32, DType::bf16}};
+inline constexpr Storage kStorage[] = {
+    {DType::f32, DType::f32, DType::f32},    {DType::bf16, DType::bf16, DType::f32},
+    {DType::bf16, DType::bf16, DType::bf16}, {DType::f32, DType::bf16, DType::f32},
+    {DType::bf16, DType::f32, DType::bf16},  {DType::f16, DType::f16, DType::f16},
+    {DType::f16, DType::f16, DType::f32}};
 
 inline std::string describe(const NormCase& c, NormKind kind, DType dtype) {
   return fmt::format("{}x{} {} {}", c.rows, c.columns, kind == NormKind::rms ? "rms" : "layer",

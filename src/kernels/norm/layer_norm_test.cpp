@@ -109,7 +109,7 @@ TEST(LayerNorm, ExactNumbersGiveExactBits) {
   // Rows of +-a, a power of two, half of each sign: mean 0, deviation a, all sums of small numbers.
   const NormCase c = {9, 64, 3, 1};
   for (const NormKind kind : kKinds) {
-    for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
       NormInputs in(c, kind, dtype, dtype, dtype);
       in.x.fill([&](int64_t i) {
         return std::ldexp((i * 37 / 8) % 2 == i % 2 ? 1.0 : -1.0, static_cast<int>(i / 64 % 5) - 2);

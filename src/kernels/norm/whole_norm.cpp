@@ -20,7 +20,7 @@ std::string_view refuse_wide_heads(const Exec&, const Arguments& a) {
   if constexpr (requires { a.gamma_ND; }) wide = wide || !is_narrow(a.gamma_ND.dtype());
   if constexpr (requires { a.y_TND; }) wide = wide || !is_narrow(a.y_TND.dtype);
   if constexpr (requires { a.dy_TND; }) wide = wide || !is_narrow(a.dy_TND.dtype);
-  return wide ? "takes f32 and bf16 only" : "";
+  return wide ? "takes f32, bf16 and f16 only" : "";
 }
 template <class Arguments>
 using Entries = std::array<Implementation<Arguments>, 2>;

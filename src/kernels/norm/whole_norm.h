@@ -12,8 +12,8 @@
 // 16 lanes that go on from head to head (each begins at lane 0), then their tree. The tree over
 // all parts of a row (reduction/tree_sum.h) is its total: ranks that hold whole subtrees of the
 // runs give the bits of one that holds all.
-// Heads may be those of a fused projection (attention/heads_view.h). Storage is f32 or bf16, each
-// view its own; computing is in f32 with one rounding at the end; f64 throughout goes to the
+// Heads may be those of a fused projection (attention/heads_view.h). Storage is f32, bf16 or f16,
+// each view its own; computing is in f32 with one rounding at the end; f64 throughout goes to the
 // reference. Sums and the parameter's gradient are f32 (f64 beside f64). All are local and ready as
 // of a later ticket.
 #pragma once

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Norms of all heads of a row for f32 and bf16, on the rows of norm_rows-inl.h: threads share out
-// the tokens, and for the parameter's chains, which run over tokens, the columns.
+// Norms of all heads of a row for f32, bf16 and f16, on the rows of norm_rows-inl.h: threads share
+// out the tokens, and for the parameter's chains, which run over tokens, the columns.
 #include "kernels/elementary/dispatch.h"
 #include "kernels/elementary/run_chosen.h"
 #include "kernels/norm/implementations.h"

@@ -183,7 +183,7 @@ TEST(WholeNorm, PartsOfARowAreThoseOfTheWhole) {
 TEST(WholeNorm, ExactNumbersGiveExactBits) {
   // x = +-a, half of each sign in turn: mean 0, deviation a, x^ = +-1 but for eps.
   for (const auto& formula : kHeadFormulas) {
-    for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
       WholeNormInputs in({9, 4, 2, 32, 2, 1, 1}, formula, {dtype, dtype, dtype});
       in.heads.x.fill([](int64_t i) { return i % 2 == 0 ? 0.5 : -0.5; });
       const auto run = [&](Exec& exec) {

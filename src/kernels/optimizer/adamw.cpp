@@ -98,16 +98,18 @@ void clip_factor(Exec& exec, const ClipFactor& a) {
   check_vector(a.total_sum_of_squares, DType::f64, 1);
   check_vector(a.factor, DType::f32, 1);
   check_vector(a.norm, DType::f64, 1);
+  if (!a.scale.absent()) check_vector(a.scale, DType::f32, 1);
   MEGA_CHECK(a.max_norm > 0, "clipping to a norm of {}", a.max_norm);
   run_chosen<ClipFactor>(exec, "clip_factor", {4, 8, 12}, kClip, a);
 }
 
 void clip_factor_reference(Exec&, const ClipFactor& a) {
-  const double norm = std::sqrt(*a.total_sum_of_squares.as<double>());
+  const double scale = a.scale.absent() ? 1 : static_cast<double>(*a.scale.as<float>());
+  const double norm = std::sqrt(*a.total_sum_of_squares.as<double>()) / scale;
   const double factor = a.max_norm / (norm + 1e-6);
   *a.norm.as<double>() = norm;
   // A NaN is kept: !(NaN > 1).
-  *a.factor.as<float>() = static_cast<float>(factor > 1 ? 1.0 : factor);
+  *a.factor.as<float>() = static_cast<float>((factor > 1 ? 1.0 : factor) / scale);
 }
 
 }  // namespace megalith::kernels

@@ -23,7 +23,7 @@ struct AdamW {
   ConstView g_N;
   ConstView gradient_scale = {};  // f32 [1] (or f64 with f64), optional: the clip factor
   ConstView apply = {};  // i32 [1], optional: 0 leaves everything as it is (a skipped step)
-  View compute_N = {};   // optional: receives w rounded to f32 or bf16
+  View compute_N = {};   // optional: receives w rounded to f32, bf16 or f16
   View finite = {};      // i32 [1], optional: overwritten by 1 if all that was written is finite,
                          // else by 0; left alone when not applied
   double lr = 0;
@@ -35,16 +35,18 @@ struct AdamW {
 };
 void adamw(Exec& exec, const AdamW& arguments);
 
-///   norm   = sqrt(total)
-///   factor = min(1, max_norm / (norm + 1e-6))
-/// as torch.nn.utils.clip_grad_norm_, in f64 with factor rounded once to f32. A NaN total gives NaN
-/// in both. max_norm > 0; with infinity the factor is 1 for a finite total. Overwrites. Local;
-/// ready as of a later ticket.
+///   norm   = sqrt(total) / scale
+///   factor = min(1, max_norm / (norm + 1e-6)) / scale
+/// as torch.nn.utils.clip_grad_norm_ of gradients that were multiplied by `scale`, in f64 with
+/// factor rounded once to f32: a power of two moves no bit. A NaN total gives NaN in both. max_norm
+/// > 0; with infinity the factor is 1 / scale for a finite total. Overwrites. Local; ready as of a
+/// later ticket.
 struct ClipFactor {
   ConstView total_sum_of_squares;  // f64 [1]
   double max_norm = 1;
-  View factor;  // f32 [1]
-  View norm;    // f64 [1]
+  View factor;           // f32 [1]
+  View norm;             // f64 [1]
+  ConstView scale = {};  // f32 [1], a power of two; absent: 1
 };
 void clip_factor(Exec& exec, const ClipFactor& arguments);
 

@@ -44,7 +44,7 @@ Outputs five_steps(Exec& exec, int64_t n, DType dtype, DType compute_type, doubl
 
 TEST(AdamW, EqualsTheReferenceOverFiveSteps) {
   for (const int64_t n : kSizes) {
-    for (const DType compute : {DType::f32, DType::bf16}) {
+    for (const DType compute : {DType::f32, DType::bf16, DType::f16}) {
       const auto run = [&](Exec& exec) { return five_steps(exec, n, DType::f32, compute, 1); };
       const Outputs actual = testing::run_everywhere(run, fmt::format("{}", n));
       // The double reference rounds w, m and v to f32 after each step, as the kernel does, so each

@@ -28,7 +28,7 @@ void column_sum(Exec& exec, const ColumnSum& a) {
   MEGA_CHECK(a.db_PO.shape() == Shape({a.shards.count, a.dy_TO.size(1)}),
              "{} for {} partials of {}", a.db_PO.shape(), a.shards.count, a.dy_TO.size(1));
   check_storage({a.dy_TO, a.x_TO, a.db_PO});
-  MEGA_CHECK_NE(a.db_PO.dtype(), DType::bf16);
+  MEGA_CHECK(!is_half(a.db_PO.dtype()));
   const bool has_factors = !a.x_TO.absent();
   if (has_factors) {
     check_same_shape(a.x_TO, a.dy_TO);

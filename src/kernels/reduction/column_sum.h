@@ -9,8 +9,8 @@ namespace megalith::kernels {
 
 /// db[p] += sum of the rows of dy that belong to partial p (token_shards.h): one chain of additions
 /// per element in increasing row that continues from the stored value. With x, of dy's shape and
-/// type, it is the sum of dy x, in fused multiply-adds. dy is f32 or bf16 with any row stride, db
-/// f32 (f64: all). Local; ready as of a later ticket.
+/// type, it is the sum of dy x, in fused multiply-adds. dy is f32, bf16 or f16 with any row stride,
+/// db f32 (f64: all). Local; ready as of a later ticket.
 struct ColumnSum {
   ConstView dy_TO;
   View db_PO;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Column sums and trees for f32 and bf16: columns over threads; rows stream by, four at a time,
-// while the sums stay in the first-level cache.
+// Column sums and trees for f32, bf16 and f16: columns over threads; rows stream by, four at a
+// time, while the sums stay in the first-level cache.
 #include "kernels/elementary/dispatch.h"
 #include "kernels/elementary/run_chosen.h"
 #include "kernels/reduction/implementations.h"
@@ -12,6 +12,7 @@
 #include "hwy/foreach_target.h"
 // clang-format on
 #include "kernels/elementary/any_row-inl.h"
+#include "kernels/elementwise/map-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace megalith::kernels::HWY_NAMESPACE {
@@ -54,12 +55,13 @@ void sum_columns_of(const ColumnSum& a, Range columns) {
 }
 
 void sum_columns(const ColumnSum& a, Range columns) {
-  const bool is_f32 = a.dy_TO.dtype() == DType::f32;
-  if (a.x_TO.absent()) {
-    is_f32 ? sum_columns_of<float, false>(a, columns) : sum_columns_of<bf16_t, false>(a, columns);
-  } else {
-    is_f32 ? sum_columns_of<float, true>(a, columns) : sum_columns_of<bf16_t, true>(a, columns);
-  }
+  with_storage(a.dy_TO.dtype(), [&](auto type) {
+    if (a.x_TO.absent()) {
+      sum_columns_of<decltype(type), false>(a, columns);
+    } else {
+      sum_columns_of<decltype(type), true>(a, columns);
+    }
+  });
 }
 
 constexpr int kChunk = 4;  // vectors of 16 per step: the recursion's cost is shared

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The implementations behind the lists of column_sum.cpp, tree_sum.cpp, pool_rows.cpp and
-// norms.cpp. Arguments have been checked; `simd` takes f32 and bf16.
+// norms.cpp. Arguments have been checked; `simd` takes f32, bf16 and f16.
 #pragma once
 
 #include "kernels/reduction/column_sum.h"

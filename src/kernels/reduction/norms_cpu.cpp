@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums of squares in f64 and the search for what is not finite, for f32 and bf16.
+// Sums of squares in f64 and the search for what is not finite, for f32, bf16 and f16.
 #include <atomic>
 
 #include "kernels/elementary/dispatch.h"
@@ -35,7 +35,7 @@ double block_squares(const AnyRow& x, int64_t begin, int64_t end) {
   hn::Vec<DoubleTag> sum[kDoubleParts];
   for (int k = 0; k < kDoubleParts; ++k) sum[k] = hn::Zero(DoubleTag());
   int64_t i = begin;
-  if (!x.is_bf16) {
+  if (x.dtype == DType::f32) {
     for (; i + 16 <= end; i += 16) add_squares(reinterpret_cast<const float*>(x.data) + i, sum);
   }
   HWY_ALIGN float widened[16];

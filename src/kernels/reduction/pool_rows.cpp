@@ -34,7 +34,7 @@ void check_pooled(const ConstView& rows_TH, const ConstView& pooled_UH, const Co
   MEGA_CHECK_EQ(pooled_UH.shape().num_dims(), 2);
   MEGA_CHECK_EQ(rows_TH.size(1), pooled_UH.size(1));
   check_storage({rows_TH, pooled_UH});
-  MEGA_CHECK_NE(pooled_UH.dtype(), DType::bf16);
+  MEGA_CHECK(!is_half(pooled_UH.dtype()));
   check_vector(ends, DType::i32, ends.num_elements());
   MEGA_CHECK(ends.num_elements() >= 1 && ends.num_elements() - 1 <= pooled_UH.size(0),
              "{} ends of sequences for {} rows", ends.num_elements(), pooled_UH.size(0));

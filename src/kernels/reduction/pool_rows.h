@@ -18,7 +18,7 @@ enum class Pooling : uint8_t { first, last, mean };
 
 /// y is overwritten. It may have more rows than there are sequences: the others become +0.
 struct PoolRowsForward {
-  ConstView x_TH;        // f32 or bf16 (f64: reference)
+  ConstView x_TH;        // f32, bf16 or f16 (f64: reference)
   ConstView cu_seqlens;  // i32 [sequences + 1], from 0 to T
   View y_UH;             // f32 (f64)
   Pooling pooling = Pooling::last;
@@ -29,7 +29,7 @@ void pool_rows_forward(Exec& exec, const PoolRowsForward& arguments);
 struct PoolRowsBackward {
   ConstView dy_UH;       // f32 (f64)
   ConstView cu_seqlens;  // i32 [sequences + 1], from 0 to T
-  View dx_TH;            // f32 or bf16 (f64); rounded once
+  View dx_TH;            // f32, bf16 or f16 (f64); rounded once
   Pooling pooling = Pooling::last;
 };
 void pool_rows_backward(Exec& exec, const PoolRowsBackward& arguments);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pooled rows for f32 and bf16: columns over threads, each going through all rows in order, so an
-// element's chain has one owner however many sequences there are.
+// Pooled rows for f32, bf16 and f16: columns over threads, each going through all rows in order, so
+// an element's chain has one owner however many sequences there are.
 #include <algorithm>
 
 #include "kernels/elementary/dispatch.h"

@@ -58,7 +58,7 @@ Outputs spread(Exec& exec, const PoolCase& c, Pooling pooling, const TestTensor&
 TEST(PoolRows, ForwardIsTheReferenceWithinItsBound) {
   for (const PoolCase& c : kPoolCases) {
     for (const Pooling pooling : kPoolings) {
-      for (const DType dtype : {DType::f32, DType::bf16}) {
+      for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
         const TestTensor x = TestTensor(dtype, Shape{c.rows(), c.columns}, 1).fill_normal(1);
         TestTensor magnitudes = x;
         magnitudes.fill([&](int64_t i) { return std::abs(x.at(i)); });
@@ -110,7 +110,7 @@ TEST(PoolRows, BackwardIsTheAdjoint) {
 TEST(PoolRows, BackwardRoundsOnce) {
   for (const PoolCase& c : kPoolCases) {
     for (const Pooling pooling : kPoolings) {
-      for (const DType dtype : {DType::f32, DType::bf16}) {
+      for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
         const TestTensor dy =
             TestTensor(DType::f32, Shape{c.pooled(), c.columns}, 1).fill_normal(1);
         const auto run = [&](Exec& exec) { return spread(exec, c, pooling, dy, dtype); };

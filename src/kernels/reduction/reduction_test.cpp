@@ -13,7 +13,7 @@ namespace {
 
 using testing::Outputs;
 using testing::TestTensor;
-constexpr DType kNarrow[] = {DType::f32, DType::bf16};
+constexpr DType kNarrow[] = {DType::f32, DType::bf16, DType::f16};
 
 Outputs sum_columns(Exec& exec, const ColumnSumCase& c, const TestTensor& dy,
                     int64_t rows_per_call) {
@@ -241,7 +241,7 @@ TEST(OrderedSum, AddsFromLeftToRightAndCanGoOn) {
 }
 
 TEST(AllFinite, FindsOneAnywhere) {
-  for (const DType dtype : {DType::f32, DType::bf16, DType::f64}) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16, DType::f64}) {
     for (const int64_t n : {0, 1, 33, 40000}) {
       TestTensor x = TestTensor(dtype, Shape{n}).fill_normal(1);
       const auto run = [&](Exec& exec) {

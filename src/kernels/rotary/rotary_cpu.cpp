@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rotary embedding for f32 and bf16: a vector of pairs at a time; the angles of a row stay in the
-// first-level cache while its heads pass.
+// Rotary embedding for f32, bf16 and f16: a vector of pairs at a time; the angles of a row stay in
+// the first-level cache while its heads pass.
 #include "kernels/elementary/dispatch.h"
 #include "kernels/elementary/run_chosen.h"
 #include "kernels/rotary/implementations.h"
@@ -111,6 +111,8 @@ void turn_rows(const RotaryApply& a, Range rows) {
 void apply_to_rows(const RotaryApply& a, Range rows) {
   if (a.x_TND.dtype == DType::f32) {
     turn_rows<float>(a, rows);
+  } else if (a.x_TND.dtype == DType::f16) {
+    turn_rows<f16_t>(a, rows);
   } else {
     turn_rows<bf16_t>(a, rows);
   }

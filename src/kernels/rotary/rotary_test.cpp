@@ -15,7 +15,7 @@ using testing::Outputs;
 using testing::TestTensor;
 constexpr double kUnit = 0x1p-24;  // one rounding of f32
 constexpr RotaryStyle kStyles[] = {RotaryStyle::half, RotaryStyle::interleaved};
-constexpr DType kNarrow[] = {DType::f32, DType::bf16};
+constexpr DType kNarrow[] = {DType::f32, DType::bf16, DType::f16};
 
 std::string describe(const RotaryCase& c, RotaryStyle style, DType dtype) {
   return fmt::format("{} of {} in heads of {} {} {}", c.pairs, c.num_heads, c.head_size,
