@@ -51,7 +51,7 @@ void CheckpointOptions::declare(CLI::App& command) {
 
 void CheckpointOptions::declare_adapter(CLI::App& command) {
   command.add_option("--adapter", adapter,
-                     "a folder of PEFT's with an adapter of the model, LoRA or IA3 "
+                     "a folder of PEFT's with an adapter of the model, LoRA, IA3 or virtual tokens "
                      "(adapter_config.json, adapter_model.safetensors), to read with");
 }
 
@@ -176,6 +176,11 @@ inference::InferenceModel::Options options_beside(const CheckpointOptions& optio
       laid_out(options, other, model_options(options, source).layout);
   inference::InferenceModel::check(other.spec(), made, path);
   return made;
+}
+
+int64_t virtual_tokens_of(const CheckpointOptions& options, const store::ModelSource& source) {
+  if (!options.adapter) return 0;
+  return layers::virtual_tokens_of(store::AdapterSource::open(*options.adapter, source).ranks());
 }
 
 void on_model_ranks(const CheckpointOptions& options, const store::ModelSource& source,

@@ -35,6 +35,10 @@ struct CheckpointOptions {
 inference::InferenceModel::Options model_options(const CheckpointOptions& options,
                                                  const store::ModelSource& source);
 
+/// Virtual tokens of the options' adapter, which take their place of the context. UserError or
+/// IntegrityError about the adapter.
+int64_t virtual_tokens_of(const CheckpointOptions& options, const store::ModelSource& source);
+
 /// What a rank reads text with.
 struct ModelRank {
   inference::InferenceEngine& engine;

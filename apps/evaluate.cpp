@@ -24,14 +24,16 @@ namespace {
 constexpr int64_t kMostTextBytes = int64_t{1} << 30;
 
 /// The ids of every line.
-std::vector<std::vector<int32_t>> score_lines(const store::ModelSource& source,
+std::vector<std::vector<int32_t>> score_lines(const CheckpointOptions& options,
+                                              const store::ModelSource& source,
                                               const std::string& input) {
+  const int64_t virtual_tokens = virtual_tokens_of(options, source);
   std::vector<std::vector<int32_t>> lines;
   for_each_line(input, [&](std::string_view line) {
     inference::Reading reading = reading_of_line(line, source);
     if (!reading.types.empty() && source.spec().is_causal())
       throw UserError("\"type_ids\" are of encoders, and this model has no types of tokens");
-    inference::check_scorable(source.spec(), reading.ids);
+    inference::check_scorable(source.spec(), reading.ids, virtual_tokens);
     lines.push_back(std::move(reading.ids));
   });
   return lines;
@@ -64,7 +66,7 @@ int score_targets(const CheckpointOptions& options, const store::ModelSource& so
 int score(const CheckpointOptions& options, const std::string& input) {
   const auto source = store::ModelSource::open(options.path);
   if (source.spec().is_encoder_decoder()) return score_targets(options, source, input);
-  const auto lines = score_lines(source, input);
+  const auto lines = score_lines(options, source, input);
   on_model_ranks(options, source, fmt::format("{}", lines), [&](const ModelRank& rank) {
     for (const std::vector<int32_t>& ids : lines) {
       const std::vector<double> logprobs = rank.engine.score(ids);

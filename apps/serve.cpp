@@ -117,6 +117,7 @@ int run_serve(ServeOptions o, bool json) {
   protocols::ServedModel model = served_model(source, served_name(o), o.context);
   model.most_beams = o.max_batch;
   const ServedAdapters adapters(o.adapters, model.name, source);
+  adapters.check_context(model.context);
   const auto chats = chat::ChatFolder::parse(source.texts(), o.checkpoint.path);
   if (!model.chat_template.empty()) model.chat = &chats;
   generate::BlockPlan plan;
@@ -146,6 +147,8 @@ int run_serve(ServeOptions o, bool json) {
   serve::Server server(o.server);  // after what it uses until it ends
   model.most_sequences = loop.most_sequences();
   protocols::add_adapters(model, adapters.names());
+  for (protocols::ServedModel& adapter : model.adapters)
+    adapter.context -= adapters.virtual_tokens(adapter.name);
   for (const std::string& name : adapters.names()) loop.load(name, adapters.place(name));
   on_model_ranks(o.checkpoint, source, "", [&](const ModelRank& rank) {
     const int number = rank.world.rank();
@@ -264,8 +267,8 @@ void add_serve(CLI::App& app, Invocation& invocation) {
       ->check(whole_number(0, 1'000'000));
   c.add_option(
        "--adapter", o->adapters,
-       "NAME=DIR: an adapter of PEFT's (LoRA, IA3) that requests have by naming it as their model "
-       "(repeatable)")
+       "NAME=DIR: an adapter of PEFT's (LoRA, IA3, virtual tokens) that requests have by naming it "
+       "as their model (repeatable)")
       ->take_all()
       ->allow_extra_args(false);
   c.add_option("--context", o->context, "tokens of prompt and text; default: the model's")

@@ -16,7 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 FILE_LINES, FUNCTION_LINES, ROOM_FILES, ROOM_LINES = 300, 60, 40, 3500
 NO_LIMIT = ("kernels", "families")  # a folder per operation, a file per family
 COLUMNS = {".h": 100, ".cpp": 100, ".txt": 120, ".cmake": 120}
-NOT_PRODUCT = re.compile(r"(_test|_bench|_fixture|_cases|_case)\.|/test_\w+\.h$|/fuzz/|^src/testing/")
+NOT_PRODUCT = re.compile(r"(_test|_testing|_bench|_fixture|_cases|_case)\.|/test_\w+\.h$|/fuzz/|^src/testing/")
 REASON = re.compile(r"^// size: \S+")
 
 SCOPE = re.compile(r"^(template\s*<.*>\s*)?(inline\s+)?(namespace|class|struct|union|enum)\b|^extern\s*$", re.S)

@@ -4,10 +4,10 @@ from fault import Fault
 
 GENERATION_FAULTS = [
     Fault("log-probabilities of a prompt whose beginning is not read", "src/generate/writing.cpp",
-          "if (options().prompt_logprobs && prompt_ > 1) sequence_.may_find = 0;", "",
+          "if (options().prompt_logprobs && prompt_ > 1) sequence_.may_find = model.virtual_tokens;", "",
           "generate_test", "*PromptLogprobs.AreThoseOfScore/*"),
     Fault("log-probabilities of a prompt taken again when it is read again", "src/generate/writing.cpp",
-          "std::max<int64_t>(std::ssize(prompt_logprobs_) - sequence_.past, 0)", "int64_t{0}",
+          "std::max<int64_t>(std::ssize(prompt_logprobs_) - first, 0)", "int64_t{0}",
           "generate_test", "*BatchInvariance*/0:*BatchInvariance*/2"),
     Fault("alternatives of equal likelihood in the order of their last ids", "src/generate/sampling.cpp",
           "return x != y ? x > y : a < b;", "return x != y ? x > y : a > b;",

@@ -42,7 +42,7 @@ HALF_FAULTS = [
     Fault("a loss scale that is not in the checkpoint", "src/train/training_run.cpp",
           'engine_->loss_scaler()->restore(state["loss_scale"]);', ";",
           "train_test", "F16LoopTest.StepsThatOverflowAreSkippedAndAResumeDoesTheSame"),
-    Fault("overflows count as steps of the optimizer", "src/train/run_guard.h",
+    Fault("overflows count as steps of the optimizer", "src/guards/run_guard.h",
           "return skipped_steps_ + overflowed_steps_;", "return skipped_steps_;",
-          "train_test", "RunGuard.OverflowsAreCountedApartAndHaveNoLimit"),
+          "guards_test", "RunGuard.OverflowsAreCountedApartAndHaveNoLimit"),
 ]

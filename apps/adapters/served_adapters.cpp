@@ -31,6 +31,19 @@ std::shared_ptr<store::AdapterSource> ServedAdapters::open(const std::string& na
       store::AdapterSource::open(folders_.at(name), source_));
 }
 
+int64_t ServedAdapters::virtual_tokens(const std::string& name) const {
+  return layers::virtual_tokens_of(
+      ranks_.at(static_cast<size_t>(std::ranges::find(names_, name) - names_.begin())));
+}
+
+void ServedAdapters::check_context(int64_t context) const {
+  for (const std::string& name : names_) {
+    if (virtual_tokens(name) < context) continue;
+    throw UserError("--adapter {}: its {} virtual tokens leave no room in the context of {}", name,
+                    virtual_tokens(name), context);
+  }
+}
+
 serve::PlaceAdapter ServedAdapters::place(const std::string& name) const {
   const std::shared_ptr<store::AdapterSource> adapter = open(name);
   const auto at = static_cast<size_t>(std::ranges::find(names_, name) - names_.begin());

@@ -23,6 +23,11 @@ class ServedAdapters {
   const std::vector<std::string>& names() const { return names_; }
   const std::vector<layers::AdapterRanks>& ranks() const { return ranks_; }
 
+  /// UserError where virtual tokens leave no room for a text.
+  void check_context(int64_t context) const;
+  /// Of one, that stand before every text.
+  int64_t virtual_tokens(const std::string& name) const;
+
   /// What places one on a rank, its folder read anew; for any thread. UserError when it has other
   /// products or ranks than at first.
   serve::PlaceAdapter place(const std::string& name) const;

@@ -140,7 +140,8 @@ int run(const TasksOptions& o, bool json) {
   tasks::DataFolder data(o.data);
   const auto source = store::ModelSource::open(o.checkpoint.path);
   inference::require_one_stack(source.spec(), "evaluate tasks");
-  const evaluate::ModelText model = model_text(source, o.checkpoint.path);
+  evaluate::ModelText model = model_text(source, o.checkpoint.path);
+  model.context -= virtual_tokens_of(o.checkpoint, source);
   evaluate::RunRecord record{
       .model = o.checkpoint.path,
       .model_info = {{"model_dtype", o.checkpoint.dtype}, {"numerics", o.checkpoint.numerics}},

@@ -23,6 +23,7 @@
 #include "tune/example_source.h"
 #include "tune/initial_weights.h"
 #include "tune/labelled_file.h"
+#include "tune/prompt_start.h"
 #include "tune/recipe_rules.h"
 
 namespace megalith::apps {
@@ -35,6 +36,10 @@ constexpr char kChatTemplateName[] = "chat_template.jinja";
 constexpr int64_t kMostTemplateBytes = 16 << 20;
 
 bool is_chat_template(const std::string& text) { return text.ends_with(".jinja"); }
+
+int64_t virtual_tokens_of(const config::Recipe& recipe) {
+  return recipe.tune.method == config::TuneMethod::prompt ? recipe.tune.virtual_tokens : 0;
+}
 
 /// The templates beside the model, or the recipe's.
 chat::ChatFolder chats_of(const config::Recipe& recipe, const store::ModelSource& model) {
@@ -56,7 +61,9 @@ int32_t end_id_of(const store::ModelSource& model, const std::string& where) {
 std::vector<tune::Example> read_texts(const std::vector<std::string>& files,
                                       const config::Recipe& recipe, const store::ModelSource& model,
                                       const tune::LengthRule& rule, tune::ExampleCounts& counts) {
-  const std::string& given = recipe.tune.template_text;
+  const int64_t virtual_tokens = virtual_tokens_of(recipe);
+  const std::string given =
+      tune::without_virtual_mark(recipe.tune.template_text, virtual_tokens > 0);
   const bool only_fields = !given.empty() && !is_chat_template(given);
   const chat::ChatFolder chats = chats_of(recipe, model);
   const tune::ExampleForm form{.tokenizer = model.require_tokenizer(),
@@ -64,7 +71,8 @@ std::vector<tune::Example> read_texts(const std::vector<std::string>& files,
                                .end_id = end_id_of(model, recipe.tune.model),
                                .fields = tune::FieldTemplate(only_fields ? given : kDefaultTemplate,
                                                              "recipe: tune.template"),
-                               .only_fields = only_fields};
+                               .only_fields = only_fields,
+                               .before = layers::virtual_ids(model.spec().vocab, virtual_tokens)};
   return tune::read_examples(files, form, rule, counts);
 }
 
@@ -82,6 +90,7 @@ Source read_source(const std::vector<std::string>& files, const char* key,
   auto source = std::make_shared<const tune::ExampleSource>(
       examples, tune::ExampleSourceOptions{.sequence_length = length,
                                            .vocab_size = model.spec().vocab,
+                                           .virtual_tokens = virtual_tokens_of(recipe),
                                            .seed = static_cast<uint64_t>(recipe.run.seed),
                                            .shuffle = shuffle,
                                            .numbers = recipe.tune.labels.size() == 1});
@@ -124,10 +133,12 @@ void check_sizes(const store::ModelSource& model, const config::Recipe& recipe) 
 }
 
 /// What a run of these weights begins with, and what its checkpoints carry on.
-void begin_with_model(const store::ModelSource& model, const RankPlace& place,
-                      train::RunInputs& inputs) {
+void begin_with_model(const store::ModelSource& model, std::vector<int32_t> prompt,
+                      const RankPlace& place, train::RunInputs& inputs) {
   comm::require_same(place.world, "the model of tune.model", inputs.base);
-  inputs.initial_weights = [&model](engine::Engine& engine) { tune::begin_with(model, engine); };
+  inputs.initial_weights = [&model, prompt = std::move(prompt)](engine::Engine& engine) {
+    tune::begin_with(model, prompt, engine);
+  };
   inputs.facts.init = {{"path", inputs.recipe.tune.model}, {"fingerprint", inputs.base}};
   inputs.texts = model.texts();
   std::erase_if(inputs.texts, [](const auto& text) {
@@ -167,7 +178,8 @@ int tune_model(const RecipeOptions& options, const TrainingOptions& extra, bool 
   if (recipe.parallel.tensor_shards == 0) recipe.parallel.tensor_shards = model.tensor_shards();
   check_sizes(model, recipe);
   const models::ModelSpec spec = tuned_model(model, recipe);
-  check_samples(recipe, model.tokenizer(), model.spec().context, options.path);
+  check_samples(recipe, model.tokenizer(), model.spec().context - virtual_tokens_of(recipe),
+                options.path);
   if (extra.restart) check_restart(recipe, "tune.model", recipe.tune.model, options.path);
   const auto added = tune::added_parameters(recipe.tune, model.spec(), model.tensor_shards());
   const Source training = read_source(recipe.tune.data, "tune.data", recipe, model, true);
@@ -178,6 +190,10 @@ int tune_model(const RecipeOptions& options, const TrainingOptions& extra, bool 
   const int64_t most_learned =
       std::max(training->most_learned(), validation ? validation->most_learned() : 0);
   if (added) log::info("{}", added->description);
+  std::vector<int32_t> prompt;
+  if (virtual_tokens_of(recipe) > 0)
+    prompt = tune::first_tokens(recipe.tune, model.require_tokenizer(), spec.vocab,
+                                static_cast<uint64_t>(recipe.run.seed));
   Training run{.recipe = recipe,
                .tokenizer = &model.require_tokenizer(),
                .base = model.weights().fingerprint(),
@@ -186,14 +202,14 @@ int tune_model(const RecipeOptions& options, const TrainingOptions& extra, bool 
                      engine::Settings settings = engine::settings_of(candidate, spec);
                      settings.predicted_per_sample =
                          most_learned < settings.sequence_length() ? most_learned : 0;
-                     if (added) settings.factors = added->make(settings.masters);
+                     if (added) added->add_to(settings);
                      return settings;
                    },
                .training_samples = [&](const engine::Settings&) { return training; },
                .validation_samples = [&](const engine::Settings&) { return validation; },
                .begin = [&](const RankPlace& place,
                             train::RunInputs& inputs) -> std::shared_ptr<const void> {
-                 begin_with_model(model, place, inputs);
+                 begin_with_model(model, prompt, place, inputs);
                  return nullptr;
                }};
   if (added) run.ended = [&] { write_adapter(recipe, *added); };

@@ -65,8 +65,8 @@ void traced_generation(inference::InferenceEngine& inference, int64_t prompt_len
   auto [cache, ids] = inference.begin(prompt, new_tokens);
   inference.extend(cache, ids);
   // Of new tokens the last one is only drawn; the one before it sees most.
-  const int64_t last = std::min(cache.capacity(), std::ssize(ids) + new_tokens - 1) - 1;
-  if (last < std::ssize(ids)) return;
+  const int64_t last = std::min(cache.capacity(), cache.length() + new_tokens - 1) - 1;
+  if (last < cache.length()) return;
   cache.set_length(last);
   inference.extend(cache, std::span(prompt).first(1));
 }

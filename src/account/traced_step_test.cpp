@@ -11,6 +11,7 @@
 #include "comm/backends.h"
 #include "engine/engine.h"
 #include "engine/state.h"
+#include "prompts/prompt_table.h"
 #include "report/test_folder.h"
 #include "testing/toy_adapter.h"
 #include "testing/toy_model.h"
@@ -142,6 +143,23 @@ TEST(TracedStep, PlansLearnedVectorsToTheByte) {
       settings.weights = settings.activations = dtype;
       settings.factors = ia3::vectors_of(testing::toy_vectors(settings.model), settings.masters);
       const std::string what = fmt::format("{} {} vectors", settings.model.family, dtype);
+      expect_planned(settings, 1, 2, what);
+      settings.recompute.mode = layers::Recompute::full;
+      settings.layout = {.tensor = 2, .pipeline = 3, .data = 2, .sequence = true};
+      settings.zero = 1;
+      expect_planned(settings, 1, 2, what + " on twelve ranks");
+    }
+  }
+}
+
+/// And virtual tokens.
+TEST(TracedStep, PlansVirtualTokensToTheByte) {
+  for (const bool llama : {false, true}) {
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      engine::Settings settings = llama ? testing::toy_llama_settings() : toy_settings();
+      settings.weights = settings.activations = dtype;
+      settings.virtual_tokens = prompts::table_of(3, settings.masters);
+      const std::string what = fmt::format("{} {} virtual tokens", settings.model.family, dtype);
       expect_planned(settings, 1, 2, what);
       settings.recompute.mode = layers::Recompute::full;
       settings.layout = {.tensor = 2, .pipeline = 3, .data = 2, .sequence = true};

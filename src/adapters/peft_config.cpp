@@ -18,7 +18,8 @@ using Json = nlohmann::json;
 using Ordered = nlohmann::ordered_json;
 using models::ConfigKeys;
 
-constexpr std::string_view kLora = "LORA", kIa3 = "IA3";
+constexpr std::string_view kLora = "LORA", kIa3 = "IA3", kPromptTuning = "PROMPT_TUNING",
+                           kPTuning = "P_TUNING";
 
 /// Where it is from, how it was trained and begun, how others run it.
 constexpr std::string_view kHarmless =
@@ -29,6 +30,12 @@ constexpr std::string_view kHarmless =
 constexpr std::string_view kHarmlessOfIa3 =
     " auto_mapping base_model_name_or_path fan_in_fan_out inference_mode init_ia3_weights "
     "peft_version revision task_type ";
+
+constexpr std::string_view kHarmlessOfPrompts =
+    " auto_mapping base_model_name_or_path encoder_dropout encoder_hidden_size encoder_num_layers "
+    "encoder_reparameterization_type inference_mode num_attention_heads num_layers peft_version "
+    "prompt_tuning_init prompt_tuning_init_state_dict_path prompt_tuning_init_text revision "
+    "task_type token_dim tokenizer_kwargs tokenizer_name_or_path ";
 
 /// Starts that leave the base's weights as they are.
 constexpr std::string_view kPlainStarts[] = {"gaussian", "eva", "orthogonal"};
@@ -182,6 +189,18 @@ Ia3 ia3_of(const ConfigKeys& keys, const std::string& where) {
   return ia3;
 }
 
+VirtualPrompt prompt_of(const ConfigKeys& keys, const std::string& where) {
+  keys.absent("modules_to_save", "modules that were trained whole");
+  if (keys.integer({"num_transformer_submodules"}, 1) != 1)
+    throw UserError("{}: num_transformer_submodules must be 1: virtual tokens are for decoders",
+                    where);
+  const VirtualPrompt prompt{keys.size({"num_virtual_tokens"}, 0)};
+  if (prompt.tokens < 1 || prompt.tokens > kMostVirtualTokens)
+    throw UserError("{}: num_virtual_tokens must be from 1 to {}", where, kMostVirtualTokens);
+  keys.no_others(kHarmlessOfPrompts);
+  return prompt;
+}
+
 }  // namespace
 
 PeftConfig parse_peft_config(std::string_view text, const std::string& where) {
@@ -192,8 +211,9 @@ PeftConfig parse_peft_config(std::string_view text, const std::string& where) {
   const std::string method = keys.text("peft_type", "");
   if (method == kLora) return lora_of(keys, Ordered::parse(text), where);
   if (method == kIa3) return ia3_of(keys, where);
-  throw UserError("{}: peft_type {} is not supported; this program reads {} and {}", where,
-                  ConfigKeys::shown(method), kLora, kIa3);
+  if (method == kPromptTuning || method == kPTuning) return prompt_of(keys, where);
+  throw UserError("{}: peft_type {} is not supported; this program reads {}, {}, {} and {}", where,
+                  ConfigKeys::shown(method), kLora, kIa3, kPromptTuning, kPTuning);
 }
 
 }  // namespace megalith::adapters

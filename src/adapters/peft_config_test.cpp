@@ -49,6 +49,46 @@ Ia3 parsed_ia3(const Json& change) {
   return std::get<Ia3>(parse_peft_config(json.dump(), "adapter_config.json"));
 }
 
+/// As peft 0.21 writes them.
+VirtualPrompt parsed_prompt(const Json& change) {
+  Json json = Json::parse(R"({
+    "auto_mapping": null, "base_model_name_or_path": "base", "inference_mode": true,
+    "modules_to_save": null, "num_attention_heads": 4, "num_layers": 2,
+    "num_transformer_submodules": 1, "num_virtual_tokens": 8, "peft_type": "PROMPT_TUNING",
+    "peft_version": "0.21.2", "prompt_tuning_init": "RANDOM", "prompt_tuning_init_text": null,
+    "revision": null, "task_type": "CAUSAL_LM", "token_dim": 64, "tokenizer_kwargs": null,
+    "tokenizer_name_or_path": null})");
+  json.update(change);
+  return std::get<VirtualPrompt>(parse_peft_config(json.dump(), "adapter_config.json"));
+}
+
+std::string prompt_fault(const Json& change) {
+  try {
+    parsed_prompt(change);
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "no fault";
+}
+
+TEST(PeftConfig, ReadsVirtualTokens) {
+  EXPECT_EQ(parsed_prompt(Json::object()).tokens, 8);
+  // What made the rows has gone into them.
+  const Json encoder = {{"peft_type", "P_TUNING"},   {"encoder_reparameterization_type", "MLP"},
+                        {"encoder_hidden_size", 32}, {"encoder_num_layers", 2},
+                        {"encoder_dropout", 0.0},    {"num_virtual_tokens", 3}};
+  EXPECT_EQ(parsed_prompt(encoder).tokens, 3);
+  EXPECT_THAT(prompt_fault({{"num_virtual_tokens", 0}}), HasSubstr("num_virtual_tokens"));
+  EXPECT_THAT(prompt_fault({{"num_virtual_tokens", nullptr}}), HasSubstr("num_virtual_tokens"));
+  EXPECT_THAT(prompt_fault({{"num_virtual_tokens", 1 << 17}}), HasSubstr("from 1 to 65536"));
+  EXPECT_THAT(prompt_fault({{"num_transformer_submodules", 2}}),
+              HasSubstr("num_transformer_submodules must be 1"));
+  EXPECT_THAT(prompt_fault({{"modules_to_save", {"lm_head"}}}), HasSubstr("modules_to_save"));
+  EXPECT_THAT(prompt_fault({{"num_tasks", 2}}), HasSubstr("num_tasks"));
+  EXPECT_THAT(prompt_fault({{"peft_type", "MULTITASK_PROMPT_TUNING"}}),
+              HasSubstr("peft_type \"MULTITASK_PROMPT_TUNING\" is not supported"));
+}
+
 TEST(PeftConfig, ReadsWhatPeftWrites) {
   const Lora lora = parsed(Json::object());
   EXPECT_EQ(lora.rank, 4);

@@ -56,7 +56,8 @@ parallel.tensor parallel.pipeline parallel.data parallel.sequence parallel.chunk
 parallel.schedule parallel.tensor_shards parallel.data_shards parallel.context parallel.expert
 parallel.deadline_seconds
 tune.method tune.model tune.data tune.validation tune.template tune.overlong tune.rank tune.alpha
-tune.dropout tune.rslora tune.targets tune.labels
+tune.dropout tune.rslora tune.targets tune.labels tune.virtual_tokens tune.prompt_init
+tune.prompt_text
 )";
 
 TEST(Catalogue, KeysAreFrozen) {

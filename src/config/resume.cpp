@@ -183,6 +183,9 @@ constexpr auto kRules = std::to_array<ResumeRule>({
     {"tune.rslora", needs_allow, kOther},
     {"tune.targets", refused, kShape},
     {"tune.labels", refused, kShape},
+    {"tune.virtual_tokens", refused, kShape},
+    {"tune.prompt_init", needs_allow, "the run has begun with what it says"},
+    {"tune.prompt_text", needs_allow, "the run has begun with what it says"},
 });
 
 /// "data.train.0.path" is judged as "data.train[].path".

@@ -10,7 +10,8 @@ void TuneSection::visit(FieldVisitor& v) {
   v.field(
       "method", method,
       "full: all weights train; lora: low-rank factors (Hu et al. 2022); ia3: learned vectors (Liu "
-      "et al. 2022); classify: all, under a head of classes; the others are not built");
+      "et al. 2022); prompt: virtual tokens before texts (Lester et al. 2021); classify: all, "
+      "under a head of classes; the others are not built");
   v.field("model", model,
           "the model to tune: a run, a checkpoint, a Hugging Face folder or a GGUF file; of the "
           "section model only dropout counts then, and corpora are not read");
@@ -30,6 +31,12 @@ void TuneSection::visit(FieldVisitor& v) {
           "modules, whole or from a point on; empty: all (lora), PEFT's of the family (ia3)");
   v.field("labels", labels,
           "names of the classes in order (classify); of one, numbers are learned");
+  v.field("virtual_tokens", virtual_tokens, "before every text (prompt)", between(1, 1 << 16));
+  v.field(
+      "prompt_init", prompt_init,
+      "their rows begin as those of tokens, drawn from the first 5,000 of the vocabulary or of a "
+      "text, or are drawn themselves (prompt)");
+  v.field("prompt_text", prompt_text, "the text of prompt_init: text, again and again");
 }
 
 }  // namespace megalith::config

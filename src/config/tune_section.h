@@ -11,6 +11,8 @@ using settings::format_as;
 using settings::name_of;
 
 enum class TuneMethod : uint8_t { full, lora, ia3, adapter, p_tuning, prompt, classify, dpo };
+/// What the rows of virtual tokens begin as.
+enum class PromptInit : uint8_t { vocabulary, text, random };
 /// What becomes of examples that are longer than a sample.
 enum class Overlong : uint8_t { drop, truncate, refuse };
 
@@ -22,6 +24,10 @@ template <>
 struct EnumNames<config::TuneMethod> {
   static constexpr std::array<std::string_view, 8> names = {
       "full", "lora", "ia3", "adapter", "p_tuning", "prompt", "classify", "dpo"};
+};
+template <>
+struct EnumNames<config::PromptInit> {
+  static constexpr std::array<std::string_view, 3> names = {"vocabulary", "text", "random"};
 };
 template <>
 struct EnumNames<config::Overlong> {
@@ -43,6 +49,9 @@ struct TuneSection {
   double dropout = 0;
   bool rank_stabilised = false;
   std::vector<std::string> targets, labels;
+  int64_t virtual_tokens = 20;
+  PromptInit prompt_init = PromptInit::vocabulary;
+  std::string prompt_text;
   void visit(FieldVisitor& v);
 };
 

@@ -3,6 +3,7 @@
 
 #include "kernels/elementwise/pointwise.h"
 #include "kernels/embedding/embedding.h"
+#include "layers/adapter.h"
 #include "parallel/regions.h"
 
 namespace megalith::layers {
@@ -30,6 +31,7 @@ parameters::Parameter& declare_tokens(parameters::ParameterSet& set, const Token
 Embedding::Embedding(parameters::ParameterSet& set, const EmbeddingConfig& config,
                      const Partition& partition)
     : tokens_(&declare_tokens(set, config.table, partition)),
+      vocab_(config.table.vocab),
       position_offset_(config.spec.position_offset),
       scale_(static_cast<float>(config.spec.scale)) {
   const EmbeddingSpec& spec = config.spec;
@@ -46,10 +48,28 @@ Embedding::Embedding(parameters::ParameterSet& set, const EmbeddingConfig& confi
     sinusoidal_.emplace(set, "position", table.width, partition);
   if (spec.token_types > 0) types_ = declare("token_type.weight", spec.token_types);
   if (spec.norm) norm_.emplace(set, "embedding.norm", table.width, *spec.norm, partition);
+  if (partition.virtual_tokens != nullptr && partition.virtual_tokens->count > 0) {
+    TokenTable scaled = table;
+    scaled.init_std *= spec.scale;
+    virtual_ = partition.virtual_tokens->make(set, scaled);
+  }
   if (spec.width == 0) return;
   projection_.emplace(
       set, "embedding.projection",
       LinearConfig{.inputs = table.width, .outputs = config.hidden, .init_std = table.init_std});
+}
+
+/// y: the rank's own tokens, zero where their ids are none of the vocabulary's.
+void Embedding::add_virtual(Context& context, const Batch& batch, View y_TE) const {
+  if (virtual_ != nullptr) {
+    device::Tensor made;
+    kernels::embedding_add_rows(context.exec,
+                                {batch.own.ids_T, virtual_->rows(context, made), vocab_, y_TE});
+  }
+  for_each_virtual_run(context, batch, [&](int64_t begin, int64_t count, const ConstView& rows_PE) {
+    kernels::embedding_add_rows(context.exec, {batch.own.ids_T.rows(begin, count), rows_PE, vocab_,
+                                               y_TE.rows(begin, count)});
+  });
 }
 
 /// The sum of all tables' rows.
@@ -74,6 +94,7 @@ void Embedding::look_up(Context& context, const Batch& batch, View y_TE) const {
     }
   }
   if (scale_ != 1) kernels::scale(context.exec, y_TE, scale_);
+  add_virtual(context, batch, y_TE);
   if (types_ != nullptr)
     kernels::embedding_add_positions(context.exec, {batch.own.type_T, types_->compute(), y_TE});
   if (positions_ != nullptr) {
@@ -127,6 +148,7 @@ void Embedding::table_gradients(Context& context, const Batch& batch, View dy_TE
   }
   if (types_ != nullptr && types_->trainable())
     kernels::embedding_backward(context.exec, {dy, batch.type_T, 0, types_->gradient_sum()});
+  if (virtual_ != nullptr) virtual_->backward(context, batch, vocab_, dy);
   if (!tokens_->trainable()) return;
   if (scale_ != 1) kernels::scale(context.exec, dy, scale_);
   kernels::embedding_backward(

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Token embedding (vocabulary cut over the tensor ranks), times a scale, plus positions, learned or
-// sinusoidal, and token types where the model has them, its norm, dropout, and the product that
-// takes rows of narrower tables to the hidden width.
+// Token embedding (vocabulary cut over the tensor ranks), times a scale, or a virtual token
+// (layers/virtual_tokens.h), plus positions, learned or sinusoidal, and token types where the model
+// has them, its norm, dropout, and the product that takes rows of narrower tables to the hidden
+// width.
 #pragma once
 
 #include <optional>
@@ -9,6 +10,7 @@
 #include "embeddings/sinusoidal.h"
 #include "layers/norm.h"
 #include "layers/token_table.h"
+#include "layers/virtual_tokens.h"
 #include "layers/whole_linear.h"
 #include "spec/layer_spec.h"
 
@@ -63,6 +65,7 @@ class Embedding {
   AnyView from_position_0(const AnyView& table) const {
     return table.rows(position_offset_, table.size(0) - position_offset_);
   }
+  void add_virtual(Context& context, const Batch& batch, View y_TE) const;
   void look_up(Context& context, const Batch& batch, View y_TE) const;
   void table_gradients(Context& context, const Batch& batch, View dy_TE) const;
   /// Of all of the batch's tokens; `memory` holds them where they come from several ranks.
@@ -71,6 +74,8 @@ class Embedding {
   parameters::Parameter* tokens_;
   parameters::Parameter* positions_ = nullptr;
   parameters::Parameter* types_ = nullptr;
+  std::shared_ptr<const VirtualRows> virtual_;  // that train; null: none
+  int64_t vocab_;
   int64_t position_offset_;
   float scale_;
   std::optional<Sinusoidal> sinusoidal_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What trains beside a model's products, low-rank factors and learned vectors: no layout,
-// micro-batch or recomputation changes a bit of it. factors_test.cpp and vectors_test.cpp
-// have what each of them is.
+// What trains beside a model's products, low-rank factors and learned vectors, or as virtual tokens
+// before texts: no layout, micro-batch or recomputation changes a bit of it. factors_test.cpp,
+// vectors_test.cpp and virtual_tokens_test.cpp have what each of them is.
 #include "testing/beside_products.h"
 
 namespace megalith::engine {
@@ -9,6 +9,7 @@ namespace {
 
 using testing::Variant;
 using testing::with_factors;
+using testing::with_prompt;
 using testing::with_vectors;
 
 constexpr int kSteps = 4;
@@ -51,6 +52,13 @@ std::vector<Variant> factors() {
   return all;
 }
 std::vector<Variant> vectors() { return variants_with(with_vectors); }
+std::vector<Variant> prompts() {
+  std::vector<Variant> all = variants_with(with_prompt);
+  Settings ragged = testing::toy_settings();
+  ragged.ragged = true;
+  all.push_back({"ragged", with_prompt(ragged)});
+  return all;
+}
 
 class BesideProducts : public ::testing::TestWithParam<std::vector<Variant> (*)()> {
  protected:
@@ -67,6 +75,7 @@ class BesideProducts : public ::testing::TestWithParam<std::vector<Variant> (*)(
 };
 INSTANTIATE_TEST_SUITE_P(Factors, BesideProducts, ::testing::Values(&factors));
 INSTANTIATE_TEST_SUITE_P(Vectors, BesideProducts, ::testing::Values(&vectors));
+INSTANTIATE_TEST_SUITE_P(Prompts, BesideProducts, ::testing::Values(&prompts));
 
 TEST_P(BesideProducts, TensorRanks) {
   expect_same_under({.tensor = 2});

@@ -129,11 +129,13 @@ void DeviceBatch::place_own_tokens(const data::HostTokens& host, const TokenPart
                                    layers::Batch& batch) {
   const int64_t length = host.sequence_length;
   const int64_t each = exact_div(length, static_cast<int64_t>(part.count));
-  std::vector<int32_t> position, sample_position;
+  std::vector<int32_t> ids, position, sample_position;
   std::vector<int64_t> sample_of;
   for (int64_t sample = 0; sample < host.num_samples; ++sample) {
     for (int64_t at = part.index * each; at < (part.index + 1) * each; ++at) {
-      position.push_back(host.position_T[static_cast<size_t>(sample * length + at)]);
+      const auto token = static_cast<size_t>(sample * length + at);
+      ids.push_back(host.ids_T[token]);
+      position.push_back(host.position_T[token]);
       sample_of.push_back(host.first_sample + sample);
       sample_position.push_back(static_cast<int32_t>(at));
     }
@@ -141,6 +143,7 @@ void DeviceBatch::place_own_tokens(const data::HostTokens& host, const TokenPart
   layers::OwnTokens& own = batch.own;
   own.count = std::ssize(position);
   own.per_sample = each;
+  own.ids_T = part.count == 1 ? batch.ids_T : arrays_.place<int32_t>(ids);
   own.position_T = part.count == 1 ? batch.position_T : arrays_.place<int32_t>(position);
   own.sample_T = arrays_.place<int64_t>(sample_of);
   own.sample_position_T = arrays_.place<int32_t>(sample_position);

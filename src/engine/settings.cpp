@@ -161,10 +161,10 @@ std::vector<std::string> Settings::fp8_products() const {
 }
 
 parameters::DeclarationRule Settings::declaration_rule() const {
-  if (formats.empty() && !factors) return optim::freezing_rule(frozen);
+  if (formats.empty() && !trains_beside_weights()) return optim::freezing_rule(frozen);
   return [freezes = optim::freezing_rule(frozen), stored = formats,
-          factors_alone = factors != nullptr](parameters::Declaration& declaration) {
-    if (factors_alone) declaration.trainable = declaration.is_beside_product;
+          added_alone = trains_beside_weights()](parameters::Declaration& declaration) {
+    if (added_alone) declaration.trainable = declaration.is_added;
     if (freezes) freezes(declaration);
     const auto found = stored.find(declaration.name);
     if (found != stored.end()) declaration.format = found->second;
@@ -176,13 +176,15 @@ layers::Partition partition_of(const Settings& settings, int tensor_rank) {
   const int ranks = settings.layout.tensor;
   const int partials = exact_div(settings.token_partials(), sequence ? ranks : 1);
   const auto* factors = settings.factors ? &settings.factors : nullptr;
-  return {settings.split.tensor_shards, ranks, tensor_rank, partials, sequence, factors};
+  return {settings.split.tensor_shards, ranks, tensor_rank, partials, sequence, factors,
+          &settings.virtual_tokens};
 }
 
 layers::Partition undivided(const Settings& settings) {
   return {.tensor_shards = settings.split.tensor_shards,
           .token_partials = settings.token_partials(),
-          .factors = settings.factors ? &settings.factors : nullptr};
+          .factors = settings.factors ? &settings.factors : nullptr,
+          .virtual_tokens = &settings.virtual_tokens};
 }
 
 void check(const Settings& s, const std::string& where) {

@@ -57,6 +57,7 @@ struct Settings {
   /// What trains beside products, and nothing else does (low_rank/, ia3/); null: the weights do.
   /// Weights are then no part of a training state.
   layers::MakeFactors factors;
+  layers::VirtualTokens virtual_tokens;  // likewise before texts (prompts/)
   /// By name, of parameters that are stored otherwise than `weights` says: in blocks, for reading.
   parameters::StorageFormats formats;
   double clip = 1;  // infinity: off
@@ -77,6 +78,7 @@ struct Settings {
   }
   /// For sets of this run's parameters: what is frozen, and how it is stored.
   parameters::DeclarationRule declaration_rule() const;
+  bool trains_beside_weights() const { return factors || virtual_tokens.count > 0; }
   /// Whether the layer's products are in 8 bits.
   bool is_fp8(int64_t layer) const {
     return fp8 && layer >= fp8->first_wide && layer < model.num_layers() - fp8->last_wide;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/sharded_model.h"
 
+#include "layers/adapter.h"
+
 namespace megalith::engine {
 
 layers::Context context_of(const Settings& settings, const parallel::Mesh& mesh,
@@ -43,6 +45,11 @@ parameters::Parameter* ShardedModel::tied() const {
     if (model_chunk->tied() != nullptr) return model_chunk->tied();
   }
   return nullptr;
+}
+
+int64_t ShardedModel::virtual_tokens(const layers::Adapter* adapter) const {
+  if (adapter == nullptr) adapter = adapter_;
+  return settings_.virtual_tokens.count + (adapter != nullptr ? adapter->virtual_tokens() : 0);
 }
 
 layers::Context ShardedModel::training_context(uint64_t step_key, double dropout) {

@@ -41,6 +41,9 @@ class ShardedModel {
   /// Of all rows that inference reads and that name none themselves; null: none. Must outlive its
   /// use here.
   void set_adapter(const layers::Adapter* adapter) { adapter_ = adapter; }
+  /// Tokens vocab, vocab + 1, ..., so many, that stand before a text which is read: that train, or
+  /// those of `adapter`; null: of the model's.
+  int64_t virtual_tokens(const layers::Adapter* adapter = nullptr) const;
 
   /// What layers are given in training: with sequence parallelism where the layout has it.
   layers::Context training_context(uint64_t step_key, double dropout);

@@ -104,7 +104,7 @@ std::vector<StateTensor> tensors_of(const parameters::ParameterSet& set, const S
   std::vector<StateTensor> tensors;
   for (size_t i = 0; i < set.all().size(); ++i) {
     const Parameter& parameter = set.all()[i];
-    if (settings.factors && !parameter.declaration().is_beside_product) continue;
+    if (settings.trains_beside_weights() && !parameter.declaration().is_added) continue;
     const auto add = [&](std::optional<size_t> optimizer, std::string name, DType dtype) {
       tensors.push_back(
           {i, optimizer, {}, std::move(name), dtype, parameter.local_elements() * bytes_of(dtype)});

@@ -46,9 +46,10 @@ std::vector<std::string> write_texts(inference::InferenceEngine& engine, const M
   for (const int32_t end : model.ends)
     stops.push_back(model.tokenizer->decode(std::array{end}, true));
   int64_t positions = 1, done = 0;
+  const int64_t before = engine.model().virtual_tokens();
   for (const auto& ids : contexts)
-    positions = std::max(positions,
-                         std::min(std::ssize(ids) + generation.max_tokens, engine.spec().context));
+    positions = std::max(positions, std::min(before + std::ssize(ids) + generation.max_tokens,
+                                             engine.spec().context));
   generate::BatchGenerator generator(engine, model.tokenizer,
                                      room_for(engine.spec(), positions, std::ssize(contexts)));
   std::vector<std::string> texts(contexts.size());

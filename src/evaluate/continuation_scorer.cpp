@@ -48,7 +48,7 @@ ContinuationScorer::ContinuationScorer(inference::InferenceEngine& engine, int64
     : engine_(engine),
       wants_greedy_(wants_greedy),
       by_length_(depends_on_length(engine.spec())),
-      blocks_(num_blocks(engine.spec(), longest)),
+      blocks_(num_blocks(engine.spec(), longest + engine.model().virtual_tokens())),
       kv_(engine.model(), counts_of(engine.spec(), blocks_)),
       store_(kv_.groups(), counts_of(engine.spec(), blocks_), kScoredTokens, true) {}
 
@@ -94,6 +94,18 @@ std::vector<ContinuationScorer::Group> ContinuationScorer::next_batch(
 }
 
 std::vector<std::vector<ScoredAnswer>> ContinuationScorer::score(
+    std::span<const std::vector<ScoredIds>> documents, const OnProgress& on_progress) {
+  const int64_t count = engine_.model().virtual_tokens();
+  if (count == 0) return score_read(documents, on_progress);
+  const std::vector<int32_t> before = layers::virtual_ids(engine_.spec().vocab, count);
+  std::vector<std::vector<ScoredIds>> read(documents.begin(), documents.end());
+  for (std::vector<ScoredIds>& document : read)
+    for (ScoredIds& one : document) one.ids.insert(one.ids.begin(), before.begin(), before.end());
+  return score_read(read, on_progress);
+}
+
+/// Of ids as they are read.
+std::vector<std::vector<ScoredAnswer>> ContinuationScorer::score_read(
     std::span<const std::vector<ScoredIds>> documents, const OnProgress& on_progress) {
   std::vector<Group> groups;
   std::vector<std::vector<ScoredAnswer>> answers(documents.size());

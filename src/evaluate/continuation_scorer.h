@@ -45,6 +45,8 @@ class ContinuationScorer {
     generate::BlockStore::Held held = {};
     ScoredAnswer answer = {};
   };
+  std::vector<std::vector<ScoredAnswer>> score_read(
+      std::span<const std::vector<ScoredIds>> documents, const OnProgress& on_progress);
   /// A document, or one question of it.
   struct Group {
     size_t document = 0, first = 0;  // of its questions

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "comm/backends.h"
 #include "inference/inference_model.h"
+#include "testing/toy_adapter.h"
 #include "testing/toy_model.h"
 
 namespace megalith::evaluate {
@@ -73,7 +74,7 @@ ScoredAnswer alone(inference::InferenceEngine& engine, const ScoredIds& asked) {
     const auto best = std::ranges::max_element(logits) - logits.begin();
     answer.is_greedy = answer.is_greedy && best == asked.ids[i + 1];
   }
-  if (std::ssize(asked.ids) <= kContext) {
+  if (std::ssize(asked.ids) <= engine.context()) {
     logprobs = engine.score(asked.ids);
     for (size_t i = logprobs.size() - static_cast<size_t>(asked.scored); i < logprobs.size(); ++i)
       answer.logprob += logprobs[i];
@@ -120,6 +121,32 @@ TEST_P(ScorerOf, GivesTheBitsOfEachAlone) {
   EXPECT_GE(greedy, 5);
   EXPECT_TRUE(std::ranges::is_sorted(told));
   EXPECT_EQ(told.back(), 24);
+}
+
+TEST_P(ScorerOf, BehindVirtualTokensToo) {
+  const auto device = device::make_cpu_device(1);
+  inference::InferenceModel model(spec_named(GetParam()), *device, {.tensor_shards = 2});
+  fill(model, *device);
+  const auto adapter = testing::toy_prompt_adapter(model.parameters(), *device, 1);
+  const auto without = ContinuationScorer(model.engine(), kContext + 1, false).score(documents());
+  model.engine().model().set_adapter(adapter.get());
+  std::vector<std::vector<ScoredIds>> asked = documents();
+  const int64_t most = model.engine().context() + 1;
+  for (std::vector<ScoredIds>& document : asked)
+    for (ScoredIds& one : document)
+      one.ids.erase(one.ids.begin(),
+                    one.ids.begin() + std::max<int64_t>(std::ssize(one.ids) - most, 0));
+  const auto answers = ContinuationScorer(model.engine(), most, true).score(asked);
+  for (size_t d = 0; d < asked.size(); ++d) {
+    for (size_t q = 0; q < asked[d].size(); ++q) {
+      const ScoredAnswer wanted = alone(model.engine(), asked[d][q]);
+      if (std::ssize(asked[d][q].ids) < most) {
+        EXPECT_EQ(answers[d][q].logprob, wanted.logprob) << d << " " << q;
+        EXPECT_NE(answers[d][q].logprob, without[d][q].logprob) << d << " " << q;
+      }
+      EXPECT_EQ(answers[d][q].is_greedy, wanted.is_greedy) << d << " " << q;
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, ScorerOf,

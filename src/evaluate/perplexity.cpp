@@ -47,7 +47,7 @@ Perplexity perplexity(inference::InferenceEngine& model, std::span<const int32_t
   Perplexity result;
   result.words = count_words(text);
   result.bytes = static_cast<int64_t>(text.size());
-  for_each_window(ids, model.spec().context, [&](std::span<const int32_t> window, int64_t first) {
+  for_each_window(ids, model.context(), [&](std::span<const int32_t> window, int64_t first) {
     const std::vector<double> logprobs = model.score(window);
     for (int64_t token = first; token < std::ssize(window); ++token)
       result.nll -= logprobs[static_cast<size_t>(token - 1)];

@@ -29,8 +29,9 @@ BatchGenerator::~BatchGenerator() {
 }
 
 std::optional<uint64_t> BatchGenerator::submit(Request request) {
-  std::unique_ptr<Writing> writing =
-      begin_writing(std::move(request), engine_.spec(), tokenizer_, drawable_);
+  const WritingModel model{engine_.spec(), drawable_,
+                           engine_.model().virtual_tokens(request.adapter.adapter.get())};
+  std::unique_ptr<Writing> writing = begin_writing(std::move(request), model, tokenizer_);
   Sequence& sequence = writing->sequence();
   const GenerateOptions& options = writing->request().options;
   if (sequence.width > most_sequences_) {
@@ -103,7 +104,10 @@ void BatchGenerator::guess() {
     Sequence& sequence = writing->sequence();
     const int64_t count = writing->wants_guesses();
     if (count <= 0 || sequence.state != Sequence::State::running || sequence.rest() != 1) continue;
-    asked.push_back({number, sequence.ids, writing->prompt(), count, writing->reach(),
+    // It has no virtual tokens.
+    const size_t before = writing->before_text();
+    asked.push_back({number, std::span(sequence.ids).subspan(before), writing->prompt(), count,
+                     writing->reach() - static_cast<int64_t>(before),
                      &writing->request().options.sampling, &sequence.proposed});
   }
   draft_->guess(asked);

@@ -145,6 +145,7 @@ Outcome run(const models::ModelSpec& spec, const Circumstances& setup, size_t co
     std::vector<std::shared_ptr<const layers::Adapter>> adapters(3);
     for (uint64_t number = 1; number < adapters.size(); ++number)
       adapters[number] = testing::toy_adapter(spec, model.parameters(), *device, number);
+    if (setup.prompts) adapters[1] = testing::toy_prompt_adapter(model.parameters(), *device, 1);
     for (size_t i = 0; i < count; ++i) {
       // Of those that begin alike some have one, some another.
       const uint64_t number = setup.adapters ? i / 3 % 3 : 0;

@@ -32,6 +32,7 @@ struct Circumstances {
   bool at_once = true;  // else each when the one before has ended
   std::vector<Request> (*requests)(const models::ModelSpec&, size_t) = requests_of;
   bool adapters = false;    // every third three requests have one of two, or none
+  bool prompts = false;     // one of the two is of virtual tokens
   uint64_t draft_seed = 0;  // of a draft model's weights; the model's is 3
 };
 

@@ -7,9 +7,9 @@
 
 namespace megalith::generate {
 
-BeamWriting::BeamWriting(Request request, const models::ModelSpec& spec,
-                         const text::Tokenizer* tokenizer, size_t drawable)
-    : Writing(std::move(request), spec, drawable),
+BeamWriting::BeamWriting(Request request, const WritingModel& model,
+                         const text::Tokenizer* tokenizer)
+    : Writing(std::move(request), model),
       tokenizer_(tokenizer),
       search_(options(), most()),
       states_(1) {
@@ -20,14 +20,14 @@ BeamWriting::BeamWriting(Request request, const models::ModelSpec& spec,
 /// The best candidates of a line.
 void BeamWriting::see_last(const Scheduler::Part& part, int64_t, std::span<const float> logits,
                            Told& told) {
-  const std::vector<int32_t>& ids = part.line().ids;
-  const auto count = std::ssize(ids) - static_cast<int64_t>(prompt());
+  const Written written = written_of(part.line().ids);
+  const auto count = std::ssize(written.ids) - static_cast<int64_t>(prompt());
   std::vector<uint64_t> bits;
   std::optional<Choice> end;
   const NextToken next = next_token(states_[part.index].get(), count, bits, end);
   std::vector<ScoredChoice> best;
   if (!end) {
-    best = best_tokens(logits, search_.candidates(), options().sampling, {ids, prompt()}, next);
+    best = best_tokens(logits, search_.candidates(), options().sampling, written, next);
   } else if (end->id == kEnd) {
     best = {{*end, 0}};
   }

@@ -10,8 +10,7 @@ namespace megalith::generate {
 
 class BeamWriting : public Writing {
  public:
-  BeamWriting(Request request, const models::ModelSpec& spec, const text::Tokenizer* tokenizer,
-              size_t drawable);
+  BeamWriting(Request request, const WritingModel& model, const text::Tokenizer* tokenizer);
 
   bool write(Scheduler& scheduler) override;
   /// The text of the best goes to on_token and on_text here, when it is known.

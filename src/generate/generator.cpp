@@ -17,9 +17,10 @@ Generated generate(inference::InferenceEngine& model, const text::Tokenizer* tok
   inference::check_generates(spec);
   const GenerateOptions& options = request.options;
   check(options);
-  inference::check_ids(spec, request.prompt, spec.context);
+  const int64_t before = model.model().virtual_tokens(request.adapter.adapter.get());
+  inference::check_ids(spec, request.prompt, spec.context - before);
   const bool reads = spec.is_encoder_decoder();
-  const int64_t tokens = std::ssize(request.prompt), begun = reads ? 1 : tokens;
+  const int64_t tokens = std::ssize(request.prompt), begun = reads ? 1 : before + tokens;
   const int64_t positions =
       std::min(begun + std::min(options.max_new_tokens, spec.context), spec.context);
   const BlockStore::Size size{.positions = positions,

@@ -8,18 +8,19 @@
 
 namespace megalith::generate {
 
-TextWriting::TextWriting(Request request, const models::ModelSpec& spec,
-                         const text::Tokenizer* tokenizer, size_t drawable)
-    : Writing(std::move(request), spec, drawable), text_(tokenizer, options(), before(), most()) {}
+TextWriting::TextWriting(Request request, const WritingModel& model,
+                         const text::Tokenizer* tokenizer)
+    : Writing(std::move(request), model), text_(tokenizer, options(), before(), most()) {}
 
 /// Behind the tokens of seen_.
 Choice TextWriting::choose(std::span<const float> logits) const {
-  const auto count = std::ssize(seen_) - static_cast<int64_t>(prompt());
+  const Written written = written_of(seen_);
+  const auto count = std::ssize(written.ids) - static_cast<int64_t>(prompt());
   std::vector<uint64_t> bits;
   std::optional<Choice> end;
   const TokenConstraint* const constraint = text_.has_ended() ? nullptr : seen_state_.get();
   const NextToken next = next_token(constraint, count, bits, end);
-  return end ? *end : choose_token(logits, options().sampling, {seen_, prompt()}, next);
+  return end ? *end : choose_token(logits, options().sampling, written, next);
 }
 
 void TextWriting::see_last(const Scheduler::Part& part, int64_t ahead,
@@ -93,7 +94,8 @@ int64_t TextWriting::may_guess(int64_t count) const {
 
 void TextWriting::look_up() {
   const int64_t count = may_guess(options().lookup);
-  std::vector<int32_t> known(sequence().ids);
+  const std::span<const int32_t> text = written_of(sequence().ids).ids;
+  std::vector<int32_t> known(text.begin(), text.end());
   // A text often repeats what an encoder has read.
   if (before().empty())
     known.insert(known.begin(), request().prompt.begin(), request().prompt.end());

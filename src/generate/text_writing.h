@@ -11,8 +11,7 @@ namespace megalith::generate {
 
 class TextWriting : public Writing {
  public:
-  TextWriting(Request request, const models::ModelSpec& spec, const text::Tokenizer* tokenizer,
-              size_t drawable);
+  TextWriting(Request request, const WritingModel& model, const text::Tokenizer* tokenizer);
 
   bool write(Scheduler& scheduler) override;
   Generated result() override;

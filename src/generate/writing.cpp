@@ -11,14 +11,16 @@
 
 namespace megalith::generate {
 
-Writing::Writing(Request request, const models::ModelSpec& spec, size_t drawable)
+Writing::Writing(Request request, const WritingModel& model)
     : request_(std::move(request)),
-      reads_(spec.is_encoder_decoder()),
-      drawable_(drawable),
+      reads_(model.spec.is_encoder_decoder()),
+      drawable_(model.drawable),
+      virtual_(static_cast<size_t>(model.virtual_tokens)),
       begin_(monotonic_seconds()) {
+  const models::ModelSpec& spec = model.spec;
   const std::vector<int32_t>& prompt = request_.prompt;
   check(options());
-  inference::check_ids(spec, prompt, spec.context);
+  inference::check_ids(spec, prompt, spec.context - model.virtual_tokens);
   sequence_.client = request_.client;
   MEGA_CHECK_EQ(request_.adapter.adapter != nullptr, request_.adapter.number != 0);
   sequence_.salt = request_.adapter.number;
@@ -31,14 +33,15 @@ Writing::Writing(Request request, const models::ModelSpec& spec, size_t drawable
     sequence_.ids = {narrow<int32_t>(spec.decoder_start)};
     sequence_.memory = std::ssize(prompt);
   } else {
-    sequence_.ids = prompt;
+    sequence_.ids = layers::virtual_ids(spec.vocab, model.virtual_tokens);
+    sequence_.ids.insert(sequence_.ids.end(), prompt.begin(), prompt.end());
   }
-  prompt_ = sequence_.ids.size();
+  prompt_ = sequence_.ids.size() - virtual_;
   // The token chosen at the last position of the context needs no place among the blocks.
   const int64_t begun = std::ssize(sequence_.ids), room = spec.context - begun + 1;
   most_ = std::min(options().max_new_tokens, room);
   sequence_.most = begun + std::max<int64_t>(most_ - 1, 0);
-  if (options().prompt_logprobs && prompt_ > 1) sequence_.may_find = 0;
+  if (options().prompt_logprobs && prompt_ > 1) sequence_.may_find = model.virtual_tokens;
   reach_ = std::min(begun + std::min(options().max_new_tokens, spec.context), spec.context);
 }
 
@@ -48,9 +51,8 @@ std::span<const int32_t> Writing::before() const {
 
 int64_t Writing::asked_of_prompt(const Scheduler::Part& part) const {
   if (!options().prompt_logprobs || part.index > 0) return 0;
-  const int64_t first = sequence_.past, last = std::ssize(request_.prompt) - 1;
-  const int64_t count = std::min(part.count, last - first);
-  return first + count > std::ssize(prompt_logprobs_) ? count : 0;
+  const int64_t end = std::min(text_past() + part.count, std::ssize(request_.prompt) - 1);
+  return end > std::ssize(prompt_logprobs_) ? end - std::max<int64_t>(text_past(), 0) : 0;
 }
 
 bool Writing::wants_alternatives(const Scheduler::Part& part) const {
@@ -76,16 +78,20 @@ inference::SequenceRows Writing::rows(const Scheduler::Part& part) {
                                .num_logits = part.is_last() ? part.count - line.rest() + 1 : 0,
                                .adapter = request_.adapter.adapter.get()};
   if (wants_alternatives(part)) rows.num_logits = part.count;
-  if (const int64_t asked = asked_of_prompt(part); asked > 0)
-    rows.targets = ids.subspan(first + 1, static_cast<size_t>(asked));
+  if (const int64_t asked = asked_of_prompt(part); asked > 0) {
+    rows.first_target = std::max<int64_t>(-text_past(), 0);
+    rows.targets =
+        ids.subspan(first + static_cast<size_t>(rows.first_target) + 1, static_cast<size_t>(asked));
+  }
   return rows;
 }
 
 void Writing::see(const Scheduler::Part& part, int64_t index, std::span<const float> logits,
                   Told& told) {
   // What follows this token is the prompt's, and not known yet.
-  const bool is_new =
-      index < asked_of_prompt(part) && sequence_.past + index >= std::ssize(prompt_logprobs_);
+  const int64_t at = text_past() + index;
+  const bool is_new = at < std::max<int64_t>(text_past(), 0) + asked_of_prompt(part) &&
+                      at >= std::ssize(prompt_logprobs_);
   if (is_new && wants_alternatives(part))
     told.put(most_likely_tokens(logits, options().top_logprobs, drawable_));
   const int64_t ahead = index + 1 - part.line().rest();
@@ -95,13 +101,14 @@ void Writing::see(const Scheduler::Part& part, int64_t index, std::span<const fl
 void Writing::take(const Scheduler::Part& part, Told& told, std::span<const double> logprobs) {
   const bool is_last = part.is_last(), has_alternatives = wants_alternatives(part);
   const int64_t asked = asked_of_prompt(part);
-  const int64_t known = std::max<int64_t>(std::ssize(prompt_logprobs_) - sequence_.past, 0);
+  const int64_t first = std::max<int64_t>(text_past(), 0);
+  const int64_t known = std::max<int64_t>(std::ssize(prompt_logprobs_) - first, 0);
   for (int64_t i = known; i < asked; ++i) {
     const double logprob = logprobs[static_cast<size_t>(i)];
     prompt_logprobs_.push_back(logprob);
     if (!has_alternatives) continue;
     // The pass's loss and the last stage's sum round differently: one number for one token.
-    const int32_t token = request_.prompt[static_cast<size_t>(sequence_.past + i + 1)];
+    const int32_t token = request_.prompt[static_cast<size_t>(first + i + 1)];
     std::vector<Choice>& choices = prompt_alternatives_.emplace_back(told.choices());
     const auto same = std::ranges::find(choices, token, &Choice::id);
     if (same != choices.end()) same->logprob = logprob;
@@ -109,7 +116,8 @@ void Writing::take(const Scheduler::Part& part, Told& told, std::span<const doub
   // A beginning whose log-probabilities are known need not be read again.
   if (asked > 0) {
     const bool has_all = prompt_logprobs_.size() + 1 == request_.prompt.size();
-    sequence_.may_find = has_all ? Sequence::kAll : std::ssize(prompt_logprobs_);
+    sequence_.may_find =
+        has_all ? Sequence::kAll : static_cast<int64_t>(virtual_) + std::ssize(prompt_logprobs_);
   }
   if (is_last) take_last(part, told);
 }
@@ -146,11 +154,11 @@ void Writing::complete(Generated& result) {
   result.decode_seconds = monotonic_seconds() - first_token_;
 }
 
-std::unique_ptr<Writing> begin_writing(Request request, const models::ModelSpec& spec,
-                                       const text::Tokenizer* tokenizer, size_t drawable) {
+std::unique_ptr<Writing> begin_writing(Request request, const WritingModel& model,
+                                       const text::Tokenizer* tokenizer) {
   if (request.options.beams > 1)
-    return std::make_unique<BeamWriting>(std::move(request), spec, tokenizer, drawable);
-  return std::make_unique<TextWriting>(std::move(request), spec, tokenizer, drawable);
+    return std::make_unique<BeamWriting>(std::move(request), model, tokenizer);
+  return std::make_unique<TextWriting>(std::move(request), model, tokenizer);
 }
 
 }  // namespace megalith::generate

@@ -15,19 +15,28 @@ namespace megalith::generate {
 /// In place of a token: the text ends without one, as it may, or because nothing may come.
 inline constexpr int32_t kEnd = -1, kNothing = -2;
 
+/// What a request is written with.
+struct WritingModel {
+  const models::ModelSpec& spec;
+  size_t drawable = 0;         // so many of its first tokens may be chosen
+  int64_t virtual_tokens = 0;  // before the prompt
+};
+
 class Writing {
  public:
-  /// Of `spec`, whose first `drawable` tokens may be chosen. UserError about a request that makes
-  /// no sense.
-  Writing(Request request, const models::ModelSpec& spec, size_t drawable);
+  /// UserError about a request that makes no sense.
+  Writing(Request request, const WritingModel& model);
   virtual ~Writing() = default;
   Writing(const Writing&) = delete;
   Writing& operator=(const Writing&) = delete;
 
   const Request& request() const { return request_; }
   Sequence& sequence() { return sequence_; }
-  size_t prompt() const { return prompt_; }  // of the sequence's tokens
-  int64_t reach() const { return reach_; }   // positions that it may come to have
+  /// Virtual tokens that the sequence's begin with, which nobody chose and nothing looks at.
+  size_t before_text() const { return virtual_; }
+  /// The prompt's tokens, behind them.
+  size_t prompt() const { return prompt_; }
+  int64_t reach() const { return reach_; }  // positions that it may come to have
 
   /// What a part asks of the pass; until the next call of its line.
   inference::SequenceRows rows(const Scheduler::Part& part);
@@ -56,6 +65,10 @@ class Writing {
   size_t drawable() const { return drawable_; }
   /// Tokens that it writes at most.
   int64_t most() const { return most_; }
+  /// Of a line's tokens the prompt's and those that were written.
+  Written written_of(std::span<const int32_t> ids) const {
+    return {ids.subspan(virtual_), prompt_};
+  }
   /// The text is a continuation of these.
   std::span<const int32_t> before() const;
   /// What its constraint lets come next, and what may not come yet behind `count` tokens. `bits`
@@ -71,11 +84,14 @@ class Writing {
   /// none if all of them are known.
   int64_t asked_of_prompt(const Scheduler::Part& part) const;
   bool wants_alternatives(const Scheduler::Part& part) const;
+  /// Of the prompt and the text, that were read; below 0 while virtual tokens are left.
+  int64_t text_past() const { return sequence_.past - static_cast<int64_t>(virtual_); }
 
   Request request_;
   Sequence sequence_;
   bool reads_;  // an encoder has the prompt
   size_t drawable_;
+  size_t virtual_;
   size_t prompt_;
   int64_t most_;
   int64_t reach_ = 0;
@@ -86,7 +102,7 @@ class Writing {
 };
 
 /// As the request asks: one text, or a beam search. `tokenizer` may be null.
-std::unique_ptr<Writing> begin_writing(Request request, const models::ModelSpec& spec,
-                                       const text::Tokenizer* tokenizer, size_t drawable);
+std::unique_ptr<Writing> begin_writing(Request request, const WritingModel& model,
+                                       const text::Tokenizer* tokenizer);
 
 }  // namespace megalith::generate

@@ -23,7 +23,7 @@ parameters::Declaration declaration_of(const layers::FactoredProduct& product, D
                                  Init{Init::Kind::ones}, weight.canonical_shards};
   vector.shard.dim = 0;
   vector.format = plain_format(dtype);
-  vector.is_beside_product = true;
+  vector.is_added = true;
   return vector;
 }
 

@@ -37,8 +37,11 @@ KvCache::KvCache(engine::ShardedModel& model, int64_t max_positions, int64_t mem
 
 void check_ids(const models::ModelSpec& spec, std::span<const int32_t> ids, int64_t limit) {
   if (ids.empty()) throw UserError("there are no tokens to read; give at least one");
-  if (std::ssize(ids) > limit)
-    throw UserError("{} tokens are more than the model's context of {}", ids.size(), spec.context);
+  if (std::ssize(ids) > limit) {
+    throw UserError("{} tokens are more than the {}model's context of {}", ids.size(),
+                    limit < spec.context ? fmt::format("{} that are left of the ", limit) : "",
+                    spec.context);
+  }
   for (size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] < 0 || ids[i] >= spec.vocab) {
       throw UserError("token id {} at position {} is outside the vocabulary of {}", ids[i], i,
@@ -69,14 +72,15 @@ void require_one_stack(const models::ModelSpec& spec, std::string_view what) {
 
 void check_generates(const models::ModelSpec& spec) { check_predicts(spec, "generating text"); }
 
-void check_scorable(const models::ModelSpec& spec, std::span<const int32_t> ids) {
+void check_scorable(const models::ModelSpec& spec, std::span<const int32_t> ids,
+                    int64_t virtual_tokens) {
   check_predicts(spec, "scoring");
   if (spec.is_encoder_decoder()) {
     throw UserError(
         "an encoder-decoder predicts a target from a text: give both, \"target\" beside "
         "\"text\" in lines to score");
   }
-  check_ids(spec, ids, spec.context);
+  check_ids(spec, ids, spec.context - virtual_tokens);
 }
 
 void check_target(const models::ModelSpec& spec, std::span<const int32_t> ids,
@@ -107,13 +111,19 @@ std::vector<double> InferenceEngine::logprobs(const layers::Batch& batch) {
 }
 
 std::vector<double> InferenceEngine::score(std::span<const int32_t> ids) {
-  check_scorable(spec(), ids);
+  check_scorable(spec(), ids, model_.virtual_tokens());
   if (ids.size() == 1) return {};
-  TextSequences sequences = one_sequence(ids.first(ids.size() - 1));
-  sequences.targets.assign(ids.begin() + 1, ids.end());
-  sequences.reach = {static_cast<int32_t>(ids.size())};
+  std::vector<int32_t> read = virtual_ids();
+  const auto before = std::ssize(read);
+  read.insert(read.end(), ids.begin(), ids.end() - 1);
+  TextSequences sequences = one_sequence(read);
+  sequences.targets.resize(static_cast<size_t>(before));  // of which nobody asks
+  sequences.targets.insert(sequences.targets.end(), ids.begin() + 1, ids.end());
+  sequences.reach = {narrow<int32_t>(std::ssize(read) + 1)};
   const TextBatch text(model_.device(), std::move(sequences));
-  return logprobs(text.batch());
+  std::vector<double> all = logprobs(text.batch());
+  if (!all.empty()) all.erase(all.begin(), all.begin() + before);
+  return all;
 }
 
 std::vector<double> InferenceEngine::score_target(std::span<const int32_t> ids,
@@ -147,7 +157,7 @@ void InferenceEngine::read(const KvBlocks& blocks, std::span<const int32_t> ids,
 
 KvCache InferenceEngine::make_cache(int64_t max_positions) {
   require_one_stack(spec(), "generating from an empty cache");
-  return KvCache(model_, std::min(max_positions, spec().context));
+  return KvCache(model_, std::min(max_positions + model_.virtual_tokens(), spec().context));
 }
 
 InferenceEngine::Beginning InferenceEngine::begin(std::span<const int32_t> prompt,
@@ -161,7 +171,9 @@ InferenceEngine::Beginning InferenceEngine::begin(std::span<const int32_t> promp
   }
   const int64_t context = spec().context;
   Beginning beginning{
-      KvCache(model_, std::min(std::ssize(ids) + std::min(new_tokens, context), context),
+      KvCache(model_,
+              std::min(model_.virtual_tokens() + std::ssize(ids) + std::min(new_tokens, context),
+                       context),
               reads ? std::ssize(prompt) : 0),
       std::move(ids)};
   if (reads) read(beginning.cache.blocks_, prompt, beginning.cache.tables_);
@@ -256,7 +268,11 @@ InferenceEngine::StepResult InferenceEngine::step(const KvBlocks& blocks,
 }
 
 std::vector<float> InferenceEngine::extend(KvCache& cache, std::span<const int32_t> ids) {
-  check_ids(spec(), ids, cache.capacity() - cache.length());
+  std::vector<int32_t> read;
+  if (cache.length() == 0) read = virtual_ids();
+  check_ids(spec(), ids, cache.capacity() - cache.length() - std::ssize(read));
+  read.insert(read.end(), ids.begin(), ids.end());
+  ids = read;
   while (true) {
     const auto tokens = static_cast<size_t>(std::min(std::ssize(ids), kPrefillChunk));
     const bool is_last = tokens == ids.size();

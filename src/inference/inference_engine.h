@@ -34,14 +34,17 @@ class KvCache {
   int64_t length_ = 0;
 };
 
-/// UserError in words about a list of ids: none, more than `limit`, one outside the vocabulary.
+/// UserError in words about a list of ids: none, more than `limit` (of the context), one outside
+/// the vocabulary.
 void check_ids(const models::ModelSpec& spec, std::span<const int32_t> ids, int64_t limit);
 /// UserError unless the model has one stack, and logits of the next token; `what`: "perplexity".
 void require_one_stack(const models::ModelSpec& spec, std::string_view what);
 /// Of a model that cannot write: an encoder, one without logits.
 void check_generates(const models::ModelSpec& spec);
-/// Throws the UserError that InferenceEngine::score() would throw for these ids.
-void check_scorable(const models::ModelSpec& spec, std::span<const int32_t> ids);
+/// Throws the UserError that InferenceEngine::score() would throw for these ids behind so many
+/// virtual tokens.
+void check_scorable(const models::ModelSpec& spec, std::span<const int32_t> ids,
+                    int64_t virtual_tokens = 0);
 /// And that score_target() would.
 void check_target(const models::ModelSpec& spec, std::span<const int32_t> ids,
                   std::span<const int32_t> target);
@@ -53,8 +56,11 @@ class InferenceEngine {
 
   engine::ShardedModel& model() { return model_; }
   const models::ModelSpec& spec() const { return model_.spec(); }
+  /// Tokens of a text that it reads at most: those behind its virtual ones, which all it reads of
+  /// one stack stands behind (ShardedModel::virtual_tokens), are the text's.
+  int64_t context() const { return spec().context - model_.virtual_tokens(); }
 
-  /// log p(ids[i + 1] | ids[0 .. i]) for every i, in one pass; 1 <= n <= context ids. Collective;
+  /// log p(ids[i + 1] | ids[0 .. i]) for every i, in one pass; 1 <= n <= context() ids. Collective;
   /// the same on every rank; empty on the trace kind, which has no values.
   std::vector<double> score(std::span<const int32_t> ids);
   /// Of an encoder-decoder that reads `ids`: log p(target[i] | target[0 .. i - 1], ids) for every
@@ -71,9 +77,10 @@ class InferenceEngine {
   /// before a decoder's first. At most `new_tokens` more go into the cache, and not more than the
   /// context holds. Collective.
   Beginning begin(std::span<const int32_t> prompt, int64_t new_tokens);
-  /// Appends ids to the cached sequence. Any number of ids; long runs go in chunks. On the ranks of
-  /// the last stage: the logits that follow the last one, over the vocabulary without padding
-  /// (zeros on the trace kind); nothing on others. Collective.
+  /// Appends ids to the cached sequence, which an empty one begins behind the virtual tokens. Any
+  /// number of ids; long runs go in chunks. On the ranks of the last stage: the logits that follow
+  /// the last one, over the vocabulary without padding (zeros on the trace kind); nothing on
+  /// others. Collective.
   std::vector<float> extend(KvCache& cache, std::span<const int32_t> ids);
 
   /// What one pass gives.
@@ -101,6 +108,9 @@ class InferenceEngine {
   }
 
  private:
+  std::vector<int32_t> virtual_ids() const {
+    return layers::virtual_ids(spec().vocab, model_.virtual_tokens());
+  }
   std::vector<double> logprobs(const layers::Batch& batch);
   void see_logits(layers::Context& context, std::span<const SequenceRows> rows, ConstView x_TH,
                   SeeLogits see);

@@ -30,6 +30,7 @@ void require_masked_head(const models::ModelSpec& spec);
 /// UserError unless the model has outputs beside logits: classes, or numbers.
 void require_outputs(const models::ModelSpec& spec);
 
+/// UserError where virtual tokens stand before texts.
 class SequenceReader {
  public:
   /// `model` must outlive it; its weights are read as they are at each call.

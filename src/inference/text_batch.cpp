@@ -29,6 +29,7 @@ TextBatch::TextBatch(device::Device& device, TextSequences sequences)
   if (!s.types.empty()) batch_.type_T = copies_.place<int32_t>(s.types);
   batch_.position_T = copies_.place<int32_t>(positions);
   batch_.own.count = batch_.num_tokens;
+  batch_.own.ids_T = batch_.ids_T;
   batch_.own.position_T = batch_.position_T;
   batch_.own.type_T = batch_.type_T;
   batch_.cu_seqlens = s.cu_seqlens;

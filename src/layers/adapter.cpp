@@ -65,15 +65,34 @@ void multiply_rows(Context& context, std::span<const AdaptedRun> runs,
 
 }  // namespace
 
+AdapterRank AdapterRank::of_virtual_tokens(int64_t count) {
+  AdapterRank rank;
+  rank.virtual_tokens = count;
+  return rank;
+}
+
+int64_t virtual_tokens_of(const AdapterRanks& ranks) {
+  const auto table = ranks.find(kTokenTableName);
+  return table == ranks.end() ? 0 : table->second.virtual_tokens;
+}
+
 Adapter::Adapter(const parameters::ParameterSet& set, device::Device& device,
-                 const AdapterRanks& ranks) {
+                 const AdapterRanks& ranks)
+    : virtual_tokens_(virtual_tokens_of(ranks)) {
   device::Arena& arena = device.arena(device::MemoryClass::weights);
   for (const parameters::Parameter& parameter : set.all()) {
     const auto rank = ranks.find(parameter.name());
     if (rank == ranks.end() || factors_.contains(parameter.name())) continue;
     const Shape local = parameter.local_shape();
     MEGA_CHECK_EQ(local.num_dims(), 2);
-    const auto& [all, packed, vector] = rank->second;
+    const auto& [all, packed, virtual_tokens, vector] = rank->second;
+    if (virtual_tokens > 0) {
+      if (!parameter.declaration().is_copy) {
+        factors_[parameter.name()].virtual_PE =
+            arena.tensor(DType::f32, Shape{virtual_tokens, local[1]});
+      }
+      continue;
+    }
     if (vector != AdapterRank::Vector::none) {
       const bool of_inputs = vector == AdapterRank::Vector::of_inputs;
       (of_inputs ? factors_[parameter.name()].input_I : factors_[parameter.name()].output_O) =
@@ -96,6 +115,12 @@ const Adapter::Factors* Adapter::find(std::string_view weight) const {
 bool is_adapted(const Context& context, const Batch& batch, const parameters::Parameter& weight) {
   if (context.adapter == nullptr && batch.adapters.empty()) return false;
   return !adapted_runs(context, batch, weight.name()).empty();
+}
+
+void for_each_virtual_run(const Context& context, const Batch& batch,
+                          FunctionRef<void(int64_t begin, int64_t count, ConstView rows_PE)> body) {
+  for (const AdaptedRun& run : adapted_runs(context, batch, kTokenTableName))
+    body(run.begin, run.count, run.factors->virtual_PE);
 }
 
 ConstView adapted_input(Context& context, const Batch& batch, const parameters::Parameter& weight,

@@ -2,10 +2,11 @@
 // What adapters make of products, for each row of a batch, of the adapter that the row has, if any:
 // what they add (Hu et al. 2022),
 //   y = round(y + (x a) b)          a [I, R], b [R, O], kept as [P, O]: f32, the scale is in b
-// or learned vectors that multiply a product's outputs or its inputs (Liu et al. 2022),
+// learned vectors that multiply a product's outputs or its inputs (Liu et al. 2022),
 //   y = round(y * l)                x = round(x * l)                     l [O] or [I]: f32
-// after the product and its bias, before an activation. The sums are f32 chains in increasing
-// index (kernels/matmul/low_rank.h), that over I cut into canonical shards where the product's is.
+// after the product and its bias, before an activation; or what virtual tokens before a text are
+// (layers/virtual_tokens.h). The sums are f32 chains in increasing index
+// (kernels/matmul/low_rank.h), that over I cut into canonical shards where the product's is.
 // A row's result depends on nothing but the row and its adapter: not on the other rows, what else
 // is loaded, or the layout. Rows without an adapter keep the bits of the product.
 //
@@ -18,14 +19,18 @@
 #include <string>
 #include <vector>
 
+#include "base/function_ref.h"
 #include "kernels/matmul/low_rank.h"
 #include "layers/context.h"
 #include "parameters/parameter_set.h"
 
 namespace megalith::layers {
 
+/// The table of tokens, by which adapters have virtual tokens.
+inline constexpr std::string_view kTokenTableName = "embedding.weight";
+
 /// Of an adapter of a product: R, and the rows of b as it is packed (kernels/matmul/low_rank.h); or
-/// which vector it has, without a rank.
+/// which vector it has, without a rank; or of the table of tokens, how many virtual ones.
 struct AdapterRank {
   enum class Vector : uint8_t { none, of_inputs, of_outputs };
   AdapterRank() = default;
@@ -33,12 +38,16 @@ struct AdapterRank {
   AdapterRank(int64_t all) : rank(all), packed(all) {}
   AdapterRank(int64_t all, int64_t of_column) : rank(all), packed(of_column) {}
   AdapterRank(Vector kind) : vector(kind) {}
-  int64_t rank = 0, packed = 0;
+  static AdapterRank of_virtual_tokens(int64_t count);
+  int64_t rank = 0, packed = 0, virtual_tokens = 0;
   Vector vector = Vector::none;
   friend bool operator==(const AdapterRank&, const AdapterRank&) = default;
 };
 /// By weight of a product ("layers.0.attention.qkv.weight").
 using AdapterRanks = std::map<std::string, AdapterRank, std::less<>>;
+
+/// How many virtual tokens it has.
+int64_t virtual_tokens_of(const AdapterRanks& ranks);
 
 /// An adapter as one rank has it.
 class Adapter {
@@ -47,6 +56,7 @@ class Adapter {
     device::Tensor a_IR, b_PO;                    // this rank's part
     std::vector<kernels::LowRankBlock> blocks{};  // of b; none: it is not packed
     device::Tensor input_I{}, output_O{};         // instead: what multiplies; absent: nothing
+    device::Tensor virtual_PE{};                  // instead: of the table of tokens
   };
   /// Room for the products among `set`'s parameters; those of other ranks are passed over. To be
   /// filled. Memory: class weights.
@@ -55,13 +65,20 @@ class Adapter {
   std::map<std::string, Factors, std::less<>>& factors() { return factors_; }
   /// Null where it adds nothing.
   const Factors* find(std::string_view weight) const;
+  /// That stand before a text, on ranks without the table of tokens too.
+  int64_t virtual_tokens() const { return virtual_tokens_; }
 
  private:
   std::map<std::string, Factors, std::less<>> factors_;
+  int64_t virtual_tokens_ = 0;
 };
 
 /// Whether rows of the batch have an adapter of this weight.
 bool is_adapted(const Context& context, const Batch& batch, const parameters::Parameter& weight);
+
+/// Calls `body` with each run of the batch's rows that one adapter with virtual tokens has.
+void for_each_virtual_run(const Context& context, const Batch& batch,
+                          FunctionRef<void(int64_t begin, int64_t count, ConstView rows_PE)> body);
 
 /// What a row product reads of x_TI: of rows whose adapters multiply it, that, in `made`; or x_TI.
 ConstView adapted_input(Context& context, const Batch& batch, const parameters::Parameter& weight,

@@ -51,6 +51,7 @@ struct Memory {
 struct OwnTokens {
   int64_t count = 0;
   int64_t per_sample = 0;       // of full samples (training); fixes the token shards of gradients
+  ConstView ids_T;              // i32, for virtual tokens
   ConstView position_T;         // i32, for position embeddings
   ConstView type_T;             // i32, for embeddings of token types; absent where none has them
   ConstView sample_T;           // i64: the sample of the run, for dropout

@@ -17,6 +17,7 @@
 #include "layers/context.h"
 #include "layers/product.h"
 #include "layers/product_factors.h"
+#include "layers/virtual_tokens.h"
 #include "parallel/grouped_rows.h"
 #include "parallel/sequence_shard.h"
 #include "parameters/parameter_set.h"
@@ -32,6 +33,8 @@ struct Partition {
   bool sequence = false;   // the other tensor ranks hold the other partial rows
   /// What trains beside products; null: nothing. For as long as layers are built.
   const MakeFactors* factors = nullptr;
+  /// Likewise what trains before texts.
+  const VirtualTokens* virtual_tokens = nullptr;
   Shard cut(const Shape& global, int dim) const {
     return Shard::part(global, dim, tensor_rank, tensor_size);
   }

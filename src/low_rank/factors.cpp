@@ -53,7 +53,7 @@ class LowRankFactors final : public layers::ProductFactors {
       second.shard.dim = 1;
     }
     first.format = second.format = plain_format(dtype);
-    first.is_beside_product = second.is_beside_product = true;
+    first.is_added = second.is_added = true;
     channel_begin_ = is_row_ ? weight.shard.begin : 0;
     a_ = &set.declare(std::move(first));
     b_ = &set.declare(std::move(second));

@@ -65,7 +65,7 @@ void block_sums(kernels::Exec& exec, const Parameter& parameter, View blocks_B) 
 
 /// The sum over a group of vectors of which all ranks but one hold zero in every place: exact.
 void merge(kernels::Exec& exec, comm::Communicator& group, View x) {
-  if (group.size() == 1) return;
+  if (group.size() == 1 || x.size(0) == 0) return;  // a stage may train nothing
   const device::Tensor all = exec.workspace.tensor(x.dtype(), Shape{group.size(), x.size(0)});
   group.wait(group.start_all_gather(x.reshape(Shape{1, x.size(0)}), all, "gradient.squares"));
   kernels::tree_sum(exec, {all, x});

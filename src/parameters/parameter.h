@@ -59,8 +59,9 @@ struct Declaration {
   bool is_layer_product = false;
   /// The kernels that read it take blocks.
   bool may_be_in_blocks = false;
-  /// It trains beside the weight of a product, which does not (layers/product_factors.h).
-  bool is_beside_product = false;
+  /// It trains beside the weights of the model, which do not (layers/product_factors.h,
+  /// layers/virtual_tokens.h).
+  bool is_added = false;
 };
 
 /// What a run changes of the declarations that layers make: what is trained, how it is stored.

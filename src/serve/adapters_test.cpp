@@ -18,7 +18,7 @@ generate::Generated alone_with(uint64_t seed, const protocols::PreparedSequence&
   inference::InferenceModel model(toy_spec(), *device, {.tensor_shards = 2});
   fill_toy(model, *device);
   const std::shared_ptr<const layers::Adapter> adapter =
-      testing::toy_adapter(toy_spec(), model.parameters(), *device, seed);
+      toy_adapter_of(seed, model.parameters(), *device);
   model.engine().model().set_adapter(seed == 0 ? nullptr : adapter.get());
   return generate::generate(model.engine(), nullptr, sequence.prompt, sequence.options);
 }
@@ -101,6 +101,17 @@ TEST(LoadedAdapters, ReadTextsToo) {
   const auto without = vectors("");
   EXPECT_NE(vectors("one"), without);
   EXPECT_EQ(vectors(""), without);
+}
+
+TEST(LoadedAdapters, RowsBehindVirtualTokensAreRefusedAndChangeNothing) {
+  ToyLoop toy(toy_options(2, 2));
+  toy.loop.load("two", toy_place(2));
+  const std::vector<inference::Reading> readings = {{{1, 2, 3}, {}}};
+  const auto without =
+      toy.inbox.wait(*toy.loop.submit_reading(readings, ""), Kind::vectors).vectors;
+  const Event refused = toy.inbox.wait(*toy.loop.submit_reading(readings, "two"), Kind::refused);
+  EXPECT_NE(refused.message.find("virtual tokens stand before texts"), std::string::npos);
+  EXPECT_EQ(toy.inbox.wait(*toy.loop.submit_reading(readings, ""), Kind::vectors).vectors, without);
 }
 
 }  // namespace

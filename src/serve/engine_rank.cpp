@@ -87,10 +87,10 @@ void EngineLoop::Rank::submit(const Submission& submission, size_t index, Reques
 }
 
 void EngineLoop::Rank::read(const Submission& submission) {
+  engine::ShardedModel& model = engine_.model();
   try {
     for (const inference::Reading& reading : submission.readings)
       inference::check_readable(engine_.spec(), reading);
-    engine::ShardedModel& model = engine_.model();
     if (submission.adapter != 0) model.set_adapter(adapters_.at(submission.adapter).get());
     auto vectors = inference::SequenceReader(model).embed(submission.readings, pooling_);
     model.set_adapter(nullptr);
@@ -98,6 +98,7 @@ void EngineLoop::Rank::read(const Submission& submission) {
     events_.push_back({.kind = Event::Kind::vectors, .ticket = submission.ticket});
     events_.back().vectors = std::move(vectors);
   } catch (const UserError& error) {
+    model.set_adapter(nullptr);
     refuse(submission.ticket, error.what());
   }
 }

@@ -11,10 +11,18 @@
 
 namespace megalith::serve {
 
+/// The second is of virtual tokens.
+inline std::unique_ptr<layers::Adapter> toy_adapter_of(uint64_t seed,
+                                                       const parameters::ParameterSet& set,
+                                                       device::Device& device) {
+  return seed == 2 ? testing::toy_prompt_adapter(set, device, seed)
+                   : testing::toy_adapter(toy_spec(), set, device, seed);
+}
+
 /// `alive` counts the adapters that ranks have.
 inline PlaceAdapter toy_place(uint64_t seed, std::atomic<int>* alive = nullptr) {
   return [=](engine::ShardedModel& model) -> std::shared_ptr<const layers::Adapter> {
-    auto adapter = testing::toy_adapter(toy_spec(), model.parameters(), model.device(), seed);
+    auto adapter = toy_adapter_of(seed, model.parameters(), model.device());
     if (alive == nullptr) return adapter;
     ++*alive;
     return {adapter.release(), [alive](const layers::Adapter* gone) {

@@ -78,6 +78,10 @@ AdapterSource::AdapterSource(const fs::path& folder, const ModelSource& base)
     : config_(read_adapter_config(folder)),
       adapter_(adapters::parse_peft_config(config_, (folder / kAdapterConfigName).string())),
       file_(std::make_unique<checkpoint::SafetensorsFile>(adapter_tensors_path(folder))) {
+  if (const auto* const prompt = std::get_if<adapters::VirtualPrompt>(&adapter_)) {
+    place_prompt(*prompt, base);
+    return;
+  }
   const models::ModelSpec& spec = base.spec();
   const models::ForeignTable& table =
       models::family_named(spec.family, base.weights().where()).tensors;
@@ -92,7 +96,8 @@ AdapterSource::AdapterSource(const fs::path& folder, const ModelSource& base)
 }
 
 bool AdapterSource::adapts(const std::string& module) const {
-  return std::visit([&](const auto& adapter) { return adapter.adapts(module); }, adapter_);
+  if (const auto* const ia3 = std::get_if<adapters::Ia3>(&adapter_)) return ia3->adapts(module);
+  return std::get<adapters::Lora>(adapter_).adapts(module);
 }
 
 std::map<std::string, std::string> AdapterSource::modules_of(

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// An adapter on disk, of low rank or of learned vectors, as PEFT saves it (adapter_config.json,
-// adapter_model.safetensors), against the model that it is for: its modules, named as the family's
-// own folders name them, are found among our products, where several may be one (q, k and v in the
-// fused projection) or one several rows of ours. Everything is checked when it is opened; values
-// are read when they are asked for.
+// An adapter on disk, of low rank, of learned vectors or of virtual tokens, as PEFT saves it
+// (adapter_config.json, adapter_model.safetensors), against the model that it is for: its modules,
+// named as the family's own folders name them, are found among our products, where several may be
+// one (q, k and v in the fused projection) or one several rows of ours. Everything is checked when
+// it is opened; values are read when they are asked for.
 #pragma once
 
 #include <filesystem>
@@ -80,6 +80,7 @@ class AdapterSource {
   void require_target(const std::string& module) const;
   Piece vector_piece(const adapters::Ia3& ia3, const std::string& module,
                      const models::RowMove& move, const models::TensorMap& map) const;
+  void place_prompt(const adapters::VirtualPrompt& prompt, const ModelSource& base);
   static std::vector<Range> ranks_by_output(const std::string& weight, const Product& product);
   const checkpoint::SafetensorsEntry* tensor(const std::string& name, const Shape& shape) const;
   std::vector<float> read(const checkpoint::SafetensorsEntry& entry) const;
@@ -87,8 +88,9 @@ class AdapterSource {
   std::string config_;
   adapters::PeftConfig adapter_;
   std::unique_ptr<checkpoint::SafetensorsFile> file_;
-  std::map<std::string, std::vector<float>> held_;  // values, by tensor
-  std::map<std::string, Product> products_;         // by our weight
+  std::map<std::string, std::vector<float>> held_;        // values, by tensor
+  std::map<std::string, Product> products_;               // by our weight
+  const checkpoint::SafetensorsEntry* prompt_ = nullptr;  // its rows, in place of products
   layers::AdapterRanks ranks_;
   int64_t parameters_ = 0;
 };

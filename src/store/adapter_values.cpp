@@ -127,6 +127,8 @@ void AdapterSource::fill(layers::Adapter& adapter, const parameters::ParameterSe
     const Shard& part = parameter.declaration().shard;
     for (const View& l : {factors.input_I.view, factors.output_O.view})
       if (!l.absent()) device.wait(device.copy_to_device(l, vector(parameter.name(), part).data()));
+    if (const View rows = factors.virtual_PE; !rows.absent())
+      device.wait(device.copy_to_device(rows, read(*prompt_).data()));
     if (factors.a_IR.view.absent()) continue;
     const Factors host = this->factors(parameter.name(), part);
     const View b_PO = factors.b_PO;

@@ -109,6 +109,10 @@ class MergedWeights : public Weights {
 
 ModelSource with_adapter_merged(ModelSource base, const std::filesystem::path& folder) {
   AdapterSource adapter = AdapterSource::open(folder, base);
+  if (layers::virtual_tokens_of(adapter.ranks()) > 0) {
+    throw UserError("{}: virtual tokens stand before texts and are no part of the weights",
+                    folder.string());
+  }
   base.replace_weights([&](std::unique_ptr<Weights> weights) {
     return std::make_unique<MergedWeights>(std::move(weights), std::move(adapter));
   });

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests only: runs of models whose weights stay while something beside their products trains.
+// Tests only: runs of models whose weights stay while something beside their products, or before
+// texts, trains.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,6 +11,7 @@
 
 #include "comm/backends.h"
 #include "inference/inference_engine.h"
+#include "prompts/prompt_table.h"
 #include "testing/toy_adapter.h"
 #include "testing/toy_run.h"
 
@@ -25,6 +27,14 @@ inline constexpr double kVectorRate = 0.1;
 inline engine::Settings with_vectors(engine::Settings settings) {
   settings.factors = ia3::vectors_of(toy_vectors(settings.model), settings.masters);
   settings.schedule.peak = kVectorRate;
+  return settings;
+}
+
+/// So large that the rows move far in a few steps.
+inline constexpr double kPromptRate = 0.1;
+inline engine::Settings with_prompt(engine::Settings settings) {
+  settings.virtual_tokens = prompts::table_of(3, settings.masters);
+  settings.schedule.peak = kPromptRate;
   return settings;
 }
 
@@ -63,8 +73,8 @@ struct OneRank {
   engine::Engine engine;
 };
 
-/// What `trained` has beside its products gives the bits that `adapter` of the same values gives
-/// beside `plain`'s, and others than no adapter.
+/// What `trained` has beside its products, or before texts, gives the bits that `adapter` of the
+/// same values gives beside `plain`'s weights, and others than no adapter.
 inline void expect_served_as_trained(OneRank& trained, OneRank& plain, layers::Adapter& adapter) {
   plain.engine.model().set_adapter(&adapter);
   inference::InferenceEngine served(plain.engine.model()), tuned(trained.engine.model());

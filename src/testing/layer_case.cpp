@@ -65,7 +65,8 @@ layers::Partition LayerCase::partition() const {
           tensor_->rank(),
           sequence_ ? exact_div(partials, tensor_->size()) : partials,
           sequence_,
-          settings_.factors ? &settings_.factors : nullptr};
+          settings_.factors ? &settings_.factors : nullptr,
+          &settings_.virtual_tokens};
 }
 
 layers::Context LayerCase::context() {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "testing/toy_adapter.h"
 
+#include "kernels/elementwise/pointwise.h"
+
 #include <algorithm>
 
 #include "models/foreign_map.h"
@@ -129,6 +131,39 @@ std::unique_ptr<layers::Adapter> toy_vector_adapter(const models::ModelSpec& spe
     fill_factor(parameter.name() + ".l", Shape{parameter.shape()[of_inputs ? 1 : 0]}, part, seed,
                 device, of_inputs ? found->second.input_I : found->second.output_O);
   }
+  return adapter;
+}
+
+layers::AdapterRanks toy_prompt_ranks() {
+  constexpr int64_t kVirtualTokens = 5;
+  return {{std::string(layers::kTokenTableName),
+           layers::AdapterRank::of_virtual_tokens(kVirtualTokens)}};
+}
+
+std::unique_ptr<layers::Adapter> toy_prompt_adapter(const parameters::ParameterSet& set,
+                                                    device::Device& device, uint64_t seed) {
+  auto adapter = std::make_unique<layers::Adapter>(set, device, toy_prompt_ranks());
+  for (auto& [name, factors] : adapter->factors()) {
+    const View rows = factors.virtual_PE;
+    fill_factor(name + ".rows", rows.shape(), Shard::whole(rows.shape()), seed, device, rows);
+  }
+  return adapter;
+}
+
+std::unique_ptr<layers::Adapter> prompt_of_tokens(const models::ModelSpec& spec,
+                                                  parameters::ParameterSet& set,
+                                                  device::Device& device,
+                                                  std::span<const int32_t> ids) {
+  const std::string name(layers::kTokenTableName);
+  auto adapter = std::make_unique<layers::Adapter>(
+      set, device,
+      layers::AdapterRanks{{name, layers::AdapterRank::of_virtual_tokens(std::ssize(ids))}});
+  const ConstView table = set.find(name)->compute();
+  const View rows = adapter->factors().at(name).virtual_PE;
+  for (size_t i = 0; i < ids.size(); ++i)
+    device.copy(rows.rows(static_cast<int64_t>(i), 1), table.rows(ids[i], 1));
+  kernels::Exec exec(device);
+  kernels::scale(exec, rows, static_cast<float>(spec.embedding.scale));
   return adapter;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Adapters of random numbers, of low rank and of learned vectors, the same under every layout.
+// Adapters of random numbers, of low rank, of learned vectors and of virtual tokens, the same under
+// every layout.
 #pragma once
 
 #include "ia3/learned_vectors.h"
@@ -32,5 +33,15 @@ std::unique_ptr<layers::Adapter> toy_adapter(const models::ModelSpec& spec,
 std::unique_ptr<layers::Adapter> toy_vector_adapter(const models::ModelSpec& spec,
                                                     const parameters::ParameterSet& set,
                                                     device::Device& device, uint64_t seed);
+
+/// Virtual tokens before texts, of random rows.
+layers::AdapterRanks toy_prompt_ranks();
+std::unique_ptr<layers::Adapter> toy_prompt_adapter(const parameters::ParameterSet& set,
+                                                    device::Device& device, uint64_t seed);
+/// As many, whose rows are those that the table of a whole model in f32 has for these tokens.
+std::unique_ptr<layers::Adapter> prompt_of_tokens(const models::ModelSpec& spec,
+                                                  parameters::ParameterSet& set,
+                                                  device::Device& device,
+                                                  std::span<const int32_t> ids);
 
 }  // namespace megalith::testing

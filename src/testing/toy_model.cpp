@@ -186,6 +186,21 @@ void append_sample(const engine::Settings& settings, int64_t sample, data::HostB
   }
 }
 
+/// Sequences begin with virtual tokens, which nothing predicts.
+void set_virtual_tokens(const engine::Settings& settings, data::HostBatch& batch) {
+  batch.total_weight = 0;
+  for (size_t s = 0; s < batch.sequence_sample.size(); ++s) {
+    const int32_t begin = batch.cu_seqlens[s], length = batch.cu_seqlens[s + 1] - begin;
+    const auto count = std::min(static_cast<int32_t>(settings.virtual_tokens.count), length);
+    for (int32_t k = 0; k < count; ++k) {
+      const auto at = static_cast<size_t>(begin + k);
+      batch.ids_T[at] = static_cast<int32_t>(settings.model.vocab) + k;
+      if (k > 0) batch.loss_weight_T[at - 1] = 0;
+    }
+  }
+  for (const float weight : batch.loss_weight_T) batch.total_weight += static_cast<double>(weight);
+}
+
 /// A target and a weight (0, 1 or 2) for each sequence instead, which its last token tells.
 void set_sequence_targets(const engine::Settings& settings, data::HostBatch& batch) {
   const layers::HeadSpec& head = settings.model.head;
@@ -245,6 +260,7 @@ data::HostBatch toy_batch(const engine::Settings& settings, int64_t first, int64
   if (settings.model.is_encoder_decoder()) begin(settings.sequence_length(), batch.encoder);
   for (int64_t sample = first; sample < first + count; ++sample)
     append_sample(settings, sample, batch);
+  if (settings.virtual_tokens.count > 0) set_virtual_tokens(settings, batch);
   if (layers::loss_shape(settings.model.head).pairs)
     for (int64_t sample = first; sample < first + count; ++sample)
       batch.pair_targets.push_back(static_cast<int32_t>(sample * 5 % 3 % 2));

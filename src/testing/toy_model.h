@@ -57,7 +57,8 @@ void set_materialised(models::ModelSpec& model, bool materialised = true);
 
 /// Samples [first, first + count): token after token, next = 7 token + 3 + noise (mod vocabulary),
 /// so there is something to learn. With `settings.ragged` some samples hold two documents that
-/// attention must not join, and the last token of each document has weight 0. For a head of
+/// attention must not join, and the last token of each document has weight 0. With virtual tokens
+/// documents begin with them. For a head of
 /// sequences: a target of each document, that its last token tells, and weights of 0, 1 and 2.
 data::HostBatch toy_batch(const engine::Settings& settings, int64_t first, int64_t count);
 

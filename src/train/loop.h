@@ -56,8 +56,8 @@ struct RunInputs {
   const data::BatchSource& training;
   const data::BatchSource* validation;  // null: none
   /// Fills every parameter of a run that begins, all ranks alike; from the seed unless given. Where
-  /// what trains lies beside the weights (Settings::factors) of one that goes on too: checkpoints
-  /// have none of the weights.
+  /// what trains lies beside the weights (Settings::trains_beside_weights) of one that goes on too:
+  /// checkpoints have none of the weights.
   std::function<void(engine::Engine&)> initial_weights{};
   /// Fingerprint of the weights that a recipe tunes, saved and compared by whoever goes on; empty:
   /// it tunes none.

@@ -25,7 +25,8 @@ void judge_content(const char* key, bool changed, std::span<const std::string> a
 /// Whether what trains lies beside weights that stay, and a checkpoint has that alone.
 bool trains_beside(const config::Recipe& recipe) {
   const config::TuneMethod method = recipe.tune.method;
-  return method == config::TuneMethod::lora || method == config::TuneMethod::ia3;
+  using config::TuneMethod;
+  return method == TuneMethod::lora || method == TuneMethod::ia3 || method == TuneMethod::prompt;
 }
 
 /// A fault when tuning would go on with other weights than it began with: those are nothing

@@ -124,7 +124,7 @@ void TrainingRun::resume_or_begin() {
                  reader, inputs_.facts.allow);
   });
   if (newest) {
-    if (settings_.factors) inputs_.initial_weights(*engine_);
+    if (settings_.trains_beside_weights()) inputs_.initial_weights(*engine_);
     restore(*newest);
     journal_.resume(*newest, position_.logs);
   } else {

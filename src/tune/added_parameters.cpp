@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "prompts/prompt_table.h"
 #include "tune/ia3_modules.h"
 #include "tune/lora_modules.h"
 #include "tune/peft_folder.h"
@@ -32,7 +33,9 @@ std::optional<AddedParameters> added_parameters(const config::TuneSection& tune,
         fmt::format("lora: {} factors of rank {} beside {} products, {} parameters",
                     lora->of.modules.size(), tune.rank, products->products.size(),
                     lora->parameters),
-        [products](DType dtype) { return low_rank::factors_of(products, dtype); },
+        [products](engine::Settings& settings) {
+          settings.factors = low_rank::factors_of(products, settings.masters);
+        },
         writer_of(lora, tune)};
   }
   if (tune.method == config::TuneMethod::ia3) {
@@ -40,8 +43,21 @@ std::optional<AddedParameters> added_parameters(const config::TuneSection& tune,
     const std::shared_ptr<const ia3::MultipliedProducts> products(ia3, &ia3->products);
     return AddedParameters{fmt::format("ia3: {} vectors beside {} products, {} parameters",
                                        ia3->of.modules.size(), products->size(), ia3->parameters),
-                           [products](DType dtype) { return ia3::vectors_of(products, dtype); },
+                           [products](engine::Settings& settings) {
+                             settings.factors = ia3::vectors_of(products, settings.masters);
+                           },
                            writer_of(ia3, tune)};
+  }
+  if (tune.method == config::TuneMethod::prompt) {
+    const int64_t count = tune.virtual_tokens;
+    return AddedParameters{
+        fmt::format("prompt: {} virtual tokens, {} parameters", count, count * spec.table_width()),
+        [count](engine::Settings& settings) {
+          settings.virtual_tokens = prompts::table_of(count, settings.masters);
+        },
+        [tune, spec](const std::filesystem::path& folder, const checkpoint::Reader& reader) {
+          write_prompt_folder(folder, reader, spec, tune);
+        }};
   }
   return std::nullopt;
 }

@@ -10,15 +10,14 @@
 
 #include "checkpoint/reader.h"
 #include "config/tune_section.h"
-#include "layers/product_factors.h"
+#include "engine/settings.h"
 #include "spec/model_spec.h"
 
 namespace megalith::tune {
 
 struct AddedParameters {
-  std::string description;  // how many, of what
-  /// For engine::Settings. `dtype`: of the parameters, that of the masters.
-  std::function<layers::MakeFactors(DType dtype)> make;
+  std::string description;                                 // how many, of what
+  std::function<void(engine::Settings& settings)> add_to;  // a run's
   /// Replaces the folder's files, durably, by what a checkpoint has of them, in f32. SystemError
   /// when the folder cannot be written.
   std::function<void(const std::filesystem::path& folder, const checkpoint::Reader& reader)> write;

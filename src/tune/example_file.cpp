@@ -26,13 +26,22 @@ bool has_answer(const Example& example) {
          std::find(example.learned.begin() + 1, example.learned.end(), 1) != example.learned.end();
 }
 
-std::vector<Example> examples_of(std::string_view line, const ExampleForm& form) {
+std::vector<Example> texts_of(std::string_view line, const ExampleForm& form) {
   const ExampleLine parsed = parse_example_line(line, form.fields, form.only_fields);
   if (const auto* answer = std::get_if<PromptAndAnswer>(&parsed))
     return {encode_answer(form, *answer)};
   std::vector<Example> examples;
   for (const MarkedText& text : marked_texts(form.chats, std::get<ChatExample>(parsed)))
     examples.push_back(encode_marked(form.tokenizer, text));
+  return examples;
+}
+
+std::vector<Example> examples_of(std::string_view line, const ExampleForm& form) {
+  std::vector<Example> examples = texts_of(line, form);
+  for (Example& example : examples) {
+    example.ids.insert(example.ids.begin(), form.before.begin(), form.before.end());
+    example.learned.insert(example.learned.begin(), form.before.size(), 0);
+  }
   return examples;
 }
 

@@ -41,6 +41,7 @@ struct ExampleForm {
   /// Of the lines' fields, in NeMo's form; `only`: of all lines.
   FieldTemplate fields;
   bool only_fields = false;
+  std::vector<int32_t> before = {};  // stand before every example; nobody learns them
 };
 
 /// The text as ids: a token is learned when it begins within a range that is, or, where a token

@@ -17,6 +17,7 @@ constexpr int32_t kEnd = 258;
 
 class ExampleFile : public FileTest {
  protected:
+  std::vector<int32_t> before_;  // stand before every example
   std::vector<Example> read(std::string_view content, int64_t most_tokens = 100,
                             config::Overlong overlong = config::Overlong::drop) {
     const auto chats = chat::ChatFolder::parse(
@@ -25,9 +26,10 @@ class ExampleFile : public FileTest {
           "{% if add_generation_prompt %}a{% endif %}"}},
         "folder");
     counts_ = {};
-    return read_examples({put("a.jsonl", content)},
-                         {tokenizer_, chats, kEnd, FieldTemplate("{input} {output}", "t"), false},
-                         {"tune.validation", most_tokens, overlong}, counts_);
+    return read_examples(
+        {put("a.jsonl", content)},
+        {tokenizer_, chats, kEnd, FieldTemplate("{input} {output}", "t"), false, before_},
+        {"tune.validation", most_tokens, overlong}, counts_);
   }
   std::string fault(std::string_view content, int64_t most_tokens = 100,
                     config::Overlong overlong = config::Overlong::refuse) {
@@ -51,6 +53,27 @@ TEST_F(ExampleFile, AnAnswerIsLearnedWithTheEndTokenBehindIt) {
   EXPECT_THAT(examples[0].learned, ElementsAre(0, 0, 1, 1, 1));
   EXPECT_EQ(learned(tokenizer_, examples[1]), " a<|endoftext|>");
   EXPECT_EQ(counts_.lines, 2);
+}
+
+/// Behind virtual tokens a text without a prompt is learned from its first token on.
+TEST_F(ExampleFile, VirtualTokensStandBeforeExamplesAndCount) {
+  before_ = {300, 301};
+  const std::string lines =
+      "{\"prompt\": \"xy\", \"completion\": \"zab\"}\n"
+      "{\"prompt\": \"\", \"completion\": \"q\"}\n"
+      R"({"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]})";
+  const auto examples = read(lines);
+  ASSERT_EQ(examples.size(), 3u);
+  EXPECT_THAT(examples[0].ids, ElementsAre(300, 301, 'x', 'y', 'z', 256, kEnd));
+  EXPECT_THAT(examples[0].learned, ElementsAre(0, 0, 0, 0, 1, 1, 1));
+  EXPECT_THAT(examples[1].ids, ElementsAre(300, 301, 'q', kEnd));
+  EXPECT_THAT(examples[1].learned, ElementsAre(0, 0, 1, 1));
+  EXPECT_EQ(examples[2].ids[1], 301);
+  EXPECT_EQ(examples[2].ids[2], 'u');
+  EXPECT_EQ(examples[2].ids.size(), examples[2].learned.size());
+  EXPECT_EQ(learned(tokenizer_, examples[2]), "y<|endoftext|>");
+  EXPECT_EQ(read(lines, 5).size(), 1u);
+  EXPECT_EQ(counts_.dropped, 2);
 }
 
 TEST_F(ExampleFile, TurnsOfAChatAreLearned) {

@@ -40,7 +40,7 @@ ExampleSource::ExampleSource(const std::vector<Example>& examples,
   MEGA_CHECK(targets_.empty() || targets_.size() == examples.size(), "some have targets");
   if (std::ranges::all_of(types_, [](int32_t type) { return type == 0; })) types_.clear();
   if (const auto most = std::ranges::max_element(ids_);
-      most != ids_.end() && *most >= options.vocab_size) {
+      most != ids_.end() && *most >= options.vocab_size + options.virtual_tokens) {
     throw UserError(
         "the tokenizer makes id {}, and the model has {} tokens; they do not belong together",
         *most, options.vocab_size);

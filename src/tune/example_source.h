@@ -21,6 +21,7 @@ namespace megalith::tune {
 struct ExampleSourceOptions {
   int64_t sequence_length = 0;  // S: no example is longer
   int64_t vocab_size = 0;
+  int64_t virtual_tokens = 0;  // behind the vocabulary
   uint64_t seed = 0;
   bool shuffle = true;
   bool numbers = false;  // targets are numbers, not classes

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tune/initial_weights.h"
 
+#include "prompts/prompt_table.h"
+#include "tune/prompt_start.h"
+
 namespace megalith::tune {
 
-void begin_with(const store::ModelSource& model, engine::Engine& engine) {
+void begin_with(const store::ModelSource& model, std::span<const int32_t> prompt,
+                engine::Engine& engine) {
   parameters::ParameterSet& set = engine.parameters();
   device::Device& device = engine.device();
   const auto is_new = [&](std::string_view name) {
-    if (set.find(std::string(name))->declaration().is_beside_product) return true;
+    if (set.find(std::string(name))->declaration().is_added) return true;
     if (!name.starts_with("head.")) return false;
     const store::StoredTensor* const stored = model.weights().find(std::string(name));
     return stored == nullptr || stored->shape != set.find(name)->shape();
@@ -19,6 +23,12 @@ void begin_with(const store::ModelSource& model, engine::Engine& engine) {
     host.resize(static_cast<size_t>(parameter.local_elements() * bytes_of(dtype)));
     parameters::initial_value(parameter, engine.settings().seed, dtype, host.data());
     set.load(device, parameter, dtype, host.data());
+    device.wait(device.last());
+  }
+  if (parameters::Parameter* const table = set.find(std::string(prompts::kTableName));
+      table != nullptr && !prompt.empty()) {
+    MEGA_CHECK_EQ(std::ssize(prompt), table->shape()[0]);
+    set.load(device, *table, DType::f32, rows_of_tokens(model, prompt).data());
     device.wait(device.last());
   }
   model.fill(

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "checkpoint/safetensors_writer.h"
+#include "prompts/prompt_table.h"
 
 namespace megalith::tune {
 namespace {
@@ -44,15 +45,19 @@ Values second_of(const TargetModule& module, int64_t rank, const Values& b_PO) {
   return b_OR;
 }
 
-nlohmann::ordered_json config_of(const TargetModules& modules, const config::TuneSection& tune,
-                                 const char* type) {
+nlohmann::ordered_json config_of(const config::TuneSection& tune, const char* type) {
   return {{"base_model_name_or_path", tune.model},
-          {"fan_in_fan_out", modules.fan_in_fan_out},
           {"inference_mode", true},
           {"modules_to_save", nullptr},
           {"peft_type", type},
-          {"target_modules", modules.targets},
           {"task_type", "CAUSAL_LM"}};
+}
+
+nlohmann::ordered_json config_of(const TargetModules& modules, const config::TuneSection& tune,
+                                 const char* type) {
+  nlohmann::ordered_json config = config_of(tune, type);
+  config.update({{"fan_in_fan_out", modules.fan_in_fan_out}, {"target_modules", modules.targets}});
+  return config;
 }
 
 using Tensors = std::map<std::string, std::pair<Shape, Values>>;  // by name, as the file has them
@@ -121,6 +126,25 @@ void write_peft_folder(const std::filesystem::path& folder, const checkpoint::Re
   }
   nlohmann::ordered_json config = config_of(ia3.of, tune, "IA3");
   config.update({{"feedforward_modules", ia3.feedforward}, {"init_ia3_weights", true}});
+  write(folder, tensors, config);
+}
+
+void write_prompt_folder(const std::filesystem::path& folder, const checkpoint::Reader& reader,
+                         const models::ModelSpec& spec, const config::TuneSection& tune) {
+  Tensors tensors;
+  tensors.emplace("prompt_embeddings", std::pair(Shape{tune.virtual_tokens, spec.table_width()},
+                                                 read(reader, std::string(prompts::kTableName))));
+  nlohmann::ordered_json config = config_of(tune, "PROMPT_TUNING");
+  // How they began is of no account: who reads them begins with what they are.
+  config.update({{"num_attention_heads", spec.layer(0).attention.heads},
+                 {"num_layers", spec.num_layers()},
+                 {"num_transformer_submodules", 1},
+                 {"num_virtual_tokens", tune.virtual_tokens},
+                 {"prompt_tuning_init", "RANDOM"},
+                 {"prompt_tuning_init_text", nullptr},
+                 {"token_dim", spec.table_width()},
+                 {"tokenizer_kwargs", nullptr},
+                 {"tokenizer_name_or_path", nullptr}});
   write(folder, tensors, config);
 }
 

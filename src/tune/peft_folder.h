@@ -16,5 +16,7 @@ void write_peft_folder(const std::filesystem::path& folder, const checkpoint::Re
                        const LoraModules& lora, const config::TuneSection& tune);
 void write_peft_folder(const std::filesystem::path& folder, const checkpoint::Reader& reader,
                        const Ia3Modules& ia3, const config::TuneSection& tune);
+void write_prompt_folder(const std::filesystem::path& folder, const checkpoint::Reader& reader,
+                         const models::ModelSpec& spec, const config::TuneSection& tune);
 
 }  // namespace megalith::tune

@@ -20,6 +20,8 @@ constexpr std::string_view kReplaced[] = {
 constexpr std::string_view kOfTexts[] = {"tune.template"};
 constexpr std::string_view kOfLabels[] = {"tune.labels"};
 constexpr std::string_view kOfLora[] = {"tune.rank", "tune.alpha", "tune.dropout", "tune.rslora"};
+constexpr std::string_view kOfPrompts[] = {"tune.virtual_tokens", "tune.prompt_init",
+                                           "tune.prompt_text"};
 constexpr std::string_view kOfModules[] = {"tune.targets"};
 
 bool begins_with_one(std::string_view path, std::span<const std::string_view> beginnings) {
@@ -41,6 +43,14 @@ void check_labels(const config::Recipe& r, std::vector<std::string>& faults) {
     faults.emplace_back("train.sample_every: a classifier continues no text; set it to 0");
 }
 
+void check_prompt(const config::Recipe& r, std::vector<std::string>& faults) {
+  const bool begins_with_text = r.tune.prompt_init == config::PromptInit::text;
+  if (begins_with_text && r.tune.prompt_text.empty())
+    faults.emplace_back("tune.prompt_init: text needs tune.prompt_text");
+  if (!begins_with_text && !r.tune.prompt_text.empty())
+    faults.emplace_back("tune.prompt_text has no effect without tune.prompt_init: text; set that");
+}
+
 void check_what_is_given(const config::Recipe& r, std::vector<std::string>& faults) {
   if (r.tune.method == TuneMethod::classify) check_labels(r, faults);
   if (r.tune.data.empty())
@@ -51,6 +61,7 @@ void check_what_is_given(const config::Recipe& r, std::vector<std::string>& faul
     faults.emplace_back("tune.validation has no effect with train.validate_every: 0; set that");
   if (r.tune.dropout > 0 && r.parallel.sequence && r.parallel.tensor > 1)
     faults.emplace_back("tune.dropout is not built with parallel.sequence; set one to 0 or false");
+  if (r.tune.method == TuneMethod::prompt) check_prompt(r, faults);
   if (r.tune.method != TuneMethod::ia3) return;
   for (const config::ParameterGroup& group : r.optimizer.groups)
     if (group.weight_decay.value_or(0) > 0)
@@ -69,10 +80,11 @@ void check_recipe(const config::Recipe& recipe, const config::Recipe& standard,
   if (!recipe.tunes())
     faults.emplace_back("tune.model names no model to tune; set it to a run or a folder");
   const bool classifies = method == TuneMethod::classify;
-  const bool lora = method == TuneMethod::lora, ia3 = method == TuneMethod::ia3;
-  if (method != TuneMethod::full && !lora && !ia3 && !classifies)
-    faults.push_back(
-        fmt::format("tune.method {} is not built; full, lora, ia3 and classify are", method));
+  const bool lora = method == TuneMethod::lora, ia3 = method == TuneMethod::ia3,
+             prompt = method == TuneMethod::prompt;
+  if (method != TuneMethod::full && !lora && !ia3 && !prompt && !classifies)
+    faults.push_back(fmt::format(
+        "tune.method {} is not built; full, lora, ia3, prompt and classify are", method));
   const auto unread = [&](const std::string& path, bool is_read, const char* instead) {
     if (is_read) return;
     faults.push_back(
@@ -88,6 +100,7 @@ void check_recipe(const config::Recipe& recipe, const config::Recipe& standard,
                                    change.path));
     }
     if (begins_with_one(change.path, kOfLora)) unread(change.path, lora, "lora");
+    if (begins_with_one(change.path, kOfPrompts)) unread(change.path, prompt, "prompt");
     if (begins_with_one(change.path, kOfModules)) unread(change.path, lora || ia3, "lora or ia3");
     if (begins_with_one(change.path, kOfLabels)) unread(change.path, classifies, "classify");
     if (begins_with_one(change.path, kOfTexts)) unread(change.path, !classifies, "full");

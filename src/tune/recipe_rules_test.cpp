@@ -58,11 +58,12 @@ TEST(RecipeRules, NameWhatHasNoMeaning) {
   refused([](auto& r) { r.tune.rank = 4; }, "tune.rank has no effect with tune.method: full");
   refused([](auto& r) { r.train.validate_every = 5; }, "train.validate_every needs");
   refused([](auto& r) { r.tune.validation = {"b"}; }, "tune.validation has no effect");
-  for (const auto method : {config::TuneMethod::adapter, config::TuneMethod::p_tuning,
-                            config::TuneMethod::prompt, config::TuneMethod::dpo})
-    refused([&](auto& r) { r.tune.method = method; },
-            fmt::format("tune.method {} is not built; full, lora, ia3 and classify are", method)
-                .c_str());
+  for (const auto method :
+       {config::TuneMethod::adapter, config::TuneMethod::p_tuning, config::TuneMethod::dpo})
+    refused(
+        [&](auto& r) { r.tune.method = method; },
+        fmt::format("tune.method {} is not built; full, lora, ia3, prompt and classify are", method)
+            .c_str());
   const auto ia3 = [](auto change) {
     return [=](config::Recipe& r) {
       r.tune.method = config::TuneMethod::ia3;
@@ -78,6 +79,26 @@ TEST(RecipeRules, NameWhatHasNoMeaning) {
             r.optimizer.groups = {{"*", 1.0, 0.1}};
           }),
           "weight_decay of \"*\" draws vectors");
+  const auto prompt = [](auto change) {
+    return [=](config::Recipe& r) {
+      r.tune.method = config::TuneMethod::prompt;
+      change(r);
+    };
+  };
+  EXPECT_EQ(fault(prompt([](auto& r) { r.tune.virtual_tokens = 4; })), "");
+  EXPECT_EQ(fault(prompt([](auto& r) {
+              r.tune.prompt_init = config::PromptInit::text;
+              r.tune.prompt_text = "Classify:";
+            })),
+            "");
+  refused(prompt([](auto& r) { r.tune.prompt_init = config::PromptInit::text; }),
+          "tune.prompt_init: text needs tune.prompt_text");
+  refused(prompt([](auto& r) { r.tune.prompt_text = "x"; }), "tune.prompt_text has no effect");
+  refused(prompt([](auto& r) { r.tune.targets = {"k_proj"}; }), "tune.targets has no effect");
+  refused([](auto& r) { r.tune.virtual_tokens = 4; },
+          "tune.virtual_tokens has no effect with tune.method: full");
+  refused([](auto& r) { r.tune.prompt_init = config::PromptInit::random; },
+          "tune.prompt_init has no effect");
   const auto classify = [](auto change) {
     return [=](config::Recipe& r) {
       r.tune.method = config::TuneMethod::classify;

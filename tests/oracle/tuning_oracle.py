@@ -8,6 +8,7 @@ LoRA:      losses of every step, and the factors after the last, of several fami
            over models of several seeds. AdamW makes whole steps of gradients that are next to nothing (those of a key's bias, to
            which softmax is blind), so that one run's distance says which way a rounding fell: ratios of 0.04 and 7 are common
 IA3:       the same of learned vectors; without targets they are those that peft takes for the family
+Prompt:    the same of virtual tokens; they begin as the rows that peft takes of a text's tokens
 Full:      the same of all weights, against transformers
 Results:   the adapter's folder opens in peft, whose logits are those of the trained module
 
@@ -30,7 +31,10 @@ from comparison import TEXT, Checks, model_arguments, run
 from decoder_folders import BOUND, in_double
 
 VOCABULARY, STEPS, EXAMPLES, SEEDS = 300, 50, 12, range(3, 12)
-RATES = {"full": 3e-4, "lora": 3e-3, "ia3": 1e-2}
+RATES = {"full": 3e-4, "lora": 3e-3, "ia3": 1e-2, "prompt": 3e-2}
+# Of virtual tokens all is movement, and what a rounded beta1 makes of the momentum, 1 - beta1 beside 1 less beta1 in float32, would be all
+# that is seen; 0.875 is not rounded.
+BETA1 = {"full": 0.9, "lora": 0.9, "ia3": 0.9, "prompt": 0.875}
 SIZES = {"vocab_size": VOCABULARY, "max_position_embeddings": 96, "eos_token_id": VOCABULARY - 1}
 GROUPED = SIZES | {"hidden_size": 48, "intermediate_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2}
 MODELS = {
@@ -53,6 +57,8 @@ IA3_CASES = {
     "gemma2": [{}],
     "gpt2": [{}, {"targets": ["c_proj", "c_fc"]}],
 }
+PROMPT_CASES = {family: [{"virtual_tokens": 6}] for family in MODELS}
+PROMPT_TEXT = "the words of a text"
 
 
 def write_examples(path, text):
@@ -87,16 +93,21 @@ def batch_of(examples):
     return rows, targets
 
 
-def trained(model, examples, rate, dtype):
+def text_logits(model, ids):
+    """Of the text's tokens, not of virtual ones before them."""
+    return model(input_ids=ids).logits[:, -ids.shape[1]:]
+
+
+def trained(model, examples, method, dtype):
     """Losses of the steps; the model is changed. All examples in every step: the mean over what is learned."""
     model = model.to(dtype)
     parameters = [p for p in model.parameters() if p.requires_grad]
-    optimizer = torch.optim.AdamW(parameters, lr=rate, betas=(0.9, 0.999), eps=1e-8, weight_decay=0)
+    optimizer = torch.optim.AdamW(parameters, lr=RATES[method], betas=(BETA1[method], 0.999), eps=1e-8, weight_decay=0)
     rows, targets = batch_of(examples)
     losses = []
     for _ in range(STEPS):
         optimizer.zero_grad()
-        loss = torch.nn.functional.cross_entropy(model(input_ids=rows).logits.flatten(0, 1), targets.flatten())
+        loss = torch.nn.functional.cross_entropy(text_logits(model, rows).flatten(0, 1), targets.flatten())
         loss.backward()
         losses.append(loss.item())
         optimizer.step()
@@ -108,7 +119,9 @@ def opened(folder):
 
 
 def factors_of(model):
-    return {name.replace(".default", ""): p.detach().double() for name, p in model.named_parameters() if p.requires_grad}
+    """Of what trains, as the file calls it."""
+    return {name.replace(".default", "").replace("prompt_encoder.embedding.weight", "prompt_embeddings"): p.detach().double()
+            for name, p in model.named_parameters() if p.requires_grad}
 
 
 def distance(a, exact):
@@ -143,7 +156,7 @@ class Distances:
         if self.read:
             checks.expect(f"{name}: read by peft", max(self.read) < 1e-4, f"{max(self.read):.1e}")
         if self.defaults:
-            checks.expect(f"{name}: the modules that peft takes", all(self.defaults))
+            checks.expect(f"{name}: what peft takes", all(self.defaults))
 
 
 class Tuning:
@@ -161,18 +174,18 @@ class Tuning:
         self.examples = list(read_examples(self.data, self.base / "tokenizer.json"))
         self.recipe = folder / "recipe.yaml"
         # Every example is a sample of its own, and a step has them all.
-        length = max(len(ids) for ids, _ in self.examples) - 1
+        self.length = length = max(len(ids) for ids, _ in self.examples) - 1
         half = min(len(ids) for ids, _ in self.examples) - 1
         assert 2 * half > length, "examples of unlike lengths are packed"
         self.recipe.write_text(f"""
 tune: {{model: {self.base}, data: {self.data}}}
 train: {{steps: {STEPS}, sequence_length: {length}, global_batch: {EXAMPLES}, micro_batch: 4}}
-optimizer: {{schedule: constant, beta1: 0.9, beta2: 0.999, weight_decay: 0, clip: 0}}
+optimizer: {{schedule: constant, beta2: 0.999, weight_decay: 0, clip: 0}}
 run: {{threads: 1, seed: {seed}}}
 """)
 
     def tune(self, out, method, **settings):
-        settings = settings | {"tune__method": method, "optimizer__lr": RATES[method]}
+        settings = settings | {"tune__method": method, "optimizer__lr": RATES[method], "optimizer__beta1": BETA1[method]}
         words = [word for key, value in settings.items() for word in ("--set", f"{key.replace('__', '.')}={value}")]
         last, = run(self.program, "tune", self.recipe, "--set", f"run.out={self.folder / out}", *words)
         return [float.fromhex(json.loads(line)["loss_hex"]) for line in (self.folder / out / "metrics.jsonl").read_text().splitlines()]
@@ -180,8 +193,8 @@ run: {{threads: 1, seed: {seed}}}
     def compare(self, method, ours, our_weights, make, get, distances):
         exact, plain = make(), make()
         with in_double(exact.double()):
-            exact_losses = trained(exact, self.examples, RATES[method], torch.float64)
-        plain_losses = trained(plain, self.examples, RATES[method], torch.float32)
+            exact_losses = trained(exact, self.examples, method, torch.float64)
+        plain_losses = trained(plain, self.examples, method, torch.float32)
         distances.add("losses", apart(ours, exact_losses), apart(plain_losses, exact_losses))
         distances.add("weights", distance(our_weights, get(exact)), distance(get(plain), get(exact)))
         distances.fallen.append(exact_losses[0] - exact_losses[-1])
@@ -195,23 +208,44 @@ run: {{threads: 1, seed: {seed}}}
             taken = peft.get_peft_model(opened(self.base), peft.IA3Config(task_type="CAUSAL_LM"))
             distances.defaults.append(set(factors_of(taken)) == names)
 
+    def prompt(self, case, distances):
+        count = case["virtual_tokens"]
+        self.beside("prompt", [], distances, tune__virtual_tokens=count, tune__prompt_init="text", tune__prompt_text=PROMPT_TEXT,
+                    train__sequence_length=self.length + count)
+        # They begin as peft's do.
+        ids = tokenizers.Tokenizer.from_file(str(self.base / "tokenizer.json")).encode(PROMPT_TEXT).ids
+        start = safetensors.torch.load_file(self.folder / "prompt-start/adapter/adapter_model.safetensors")["prompt_embeddings"]
+        with torch.no_grad():
+            rows = opened(self.base).get_input_embeddings()(torch.tensor((ids * count)[:count]))
+        distances.defaults.append(torch.equal(start, rows))
+
     def beside(self, method, targets, distances, **settings):
         """What trains beside the weights; names of its tensors."""
         out = "-".join([method, *targets])
-        settings["tune__targets"] = f"[{', '.join(targets)}]"
+        if targets:
+            settings["tune__targets"] = f"[{', '.join(targets)}]"
         self.tune(out + "-start", method, **settings, train__steps=0)
         losses = self.tune(out, method, **settings)
 
-        def make(adapter=f"{out}-start"):
-            return peft.PeftModel.from_pretrained(opened(self.base), self.folder / adapter / "adapter", is_trainable=True)
+        start = self.folder / f"{out}-start/adapter"
+
+        def make():
+            if method != "prompt":
+                return peft.PeftModel.from_pretrained(opened(self.base), start, is_trainable=True)
+            # peft does not go on with rows that it reads.
+            rows = safetensors.torch.load_file(start / "adapter_model.safetensors")["prompt_embeddings"]
+            model = peft.get_peft_model(opened(self.base), peft.PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=len(rows)))
+            with torch.no_grad():
+                model.prompt_encoder["default"].embedding.weight.copy_(rows)
+            return model
 
         result = safetensors.torch.load_file(self.folder / out / "adapter/adapter_model.safetensors")
         self.compare(method, losses, {key: value.double() for key, value in result.items()}, make, factors_of, distances)
         # What is written opens in peft, and says there what it says here.
-        model = make(out).eval()
+        model = peft.PeftModel.from_pretrained(opened(self.base), self.folder / out / "adapter").eval()
         ids = self.examples[0][0]
         with torch.no_grad():
-            theirs = torch.log_softmax(model(input_ids=torch.tensor([ids])).logits[0].double(), -1)
+            theirs = torch.log_softmax(text_logits(model, torch.tensor([ids]))[0].double(), -1)
         line = self.folder / "line.jsonl"
         line.write_text(json.dumps({"ids": ids}) + "\n")
         ours, = run(self.program, "evaluate", "score", "--checkpoint", self.base, "--adapter", self.folder / out / "adapter", "--input", line)
@@ -230,6 +264,8 @@ run: {{threads: 1, seed: {seed}}}
 
 
 def name_of(case):
+    if "virtual_tokens" in case:
+        return f"prompt of {case['virtual_tokens']}"
     if "rank" not in case:
         return f"ia3 {','.join(case.get('targets', ['by default']))}"
     return f"lora {','.join(case['targets'])} rank {case['rank']}{' rslora' if case.get('rslora') else ''}"
@@ -239,13 +275,13 @@ def main():
     arguments = model_arguments(__doc__, TEXT, ("family", {"nargs": "*", "help": "default: all"}))
     checks = Checks()
     for family in arguments.family or MODELS:
-        cases = CASES[family] + IA3_CASES[family]
+        cases = CASES[family] + IA3_CASES[family] + PROMPT_CASES[family]
         of_case, of_full = [Distances() for _ in cases], Distances()
         for seed in SEEDS:
             with tempfile.TemporaryDirectory() as folder:
                 tuning = Tuning(arguments.megalith, pathlib.Path(folder), family, arguments.text, seed)
                 for case, distances in zip(cases, of_case):
-                    (tuning.lora if "rank" in case else tuning.ia3)(case, distances)
+                    (tuning.lora if "rank" in case else tuning.prompt if "virtual_tokens" in case else tuning.ia3)(case, distances)
                 tuning.full(of_full)
         for case, distances in zip(cases, of_case):
             distances.judge(checks, f"{family}, {name_of(case)}")

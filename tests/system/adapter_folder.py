@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adapters, LoRA and IA3, of the small models of the system tests (program.RECIPE, and LLAMA of its sizes), as PEFT writes them."""
+"""Adapters, LoRA, IA3 and virtual tokens, of the small models of the system tests (program.RECIPE, and LLAMA of its sizes), as PEFT writes them."""
 import array
 import json
 import random
@@ -59,4 +59,13 @@ def write_vectors(folder, seed, modules=GPT2, feedforward=("attn.c_proj",)):
             tensors[f"base_model.model.{modules.prefix}.{layer}.{module}.ia3_l"] = shape, [draw.gauss(1, 0.5) for _ in range(shape[0] * shape[1])]
     write_safetensors(folder / "adapter_model.safetensors", tensors)
     (folder / "adapter_config.json").write_text(json.dumps({"peft_type": "IA3", "feedforward_modules": list(feedforward), **modules.config}))
+    return folder
+
+
+def write_prompt(folder, seed, tokens=4, **changes):
+    """Virtual tokens."""
+    draw = random.Random(seed)
+    folder.mkdir(exist_ok=True)
+    write_safetensors(folder / "adapter_model.safetensors", {"prompt_embeddings": ([tokens, HIDDEN], [draw.gauss(0, 1) for _ in range(tokens * HIDDEN)])})
+    (folder / "adapter_config.json").write_text(json.dumps({"peft_type": "PROMPT_TUNING", "num_virtual_tokens": tokens, "num_transformer_submodules": 1, **changes}))
     return folder

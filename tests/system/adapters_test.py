@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Adapters of a folder, LoRA and IA3, read with, merged and served: python3 adapters_test.py PROGRAM"""
+"""Adapters of a folder, LoRA, IA3 and virtual tokens, read with, merged and served: python3 adapters_test.py PROGRAM"""
 import concurrent.futures
 import json
 import unittest
 
-from adapter_folder import LLAMA, LLAMA_RECIPE, RANK, write_adapter, write_safetensors, write_vectors
+from adapter_folder import HIDDEN, LLAMA, LLAMA_RECIPE, RANK, write_adapter, write_prompt, write_safetensors, write_vectors
 from program import RoadTest, run, run_json
 from server import Server
 
@@ -21,6 +21,7 @@ class Adapters(RoadTest):
         run("convert", "--from", cls.folder / "run", "--to", cls.model, "--format", "hf")
         cls.one, cls.two = (write_adapter(cls.folder / f"adapter-{seed}", seed) for seed in (1, 2))
         cls.vectors = write_vectors(cls.folder / "vectors", 3)
+        cls.prompt = write_prompt(cls.folder / "prompt", 4)
         cls.lines = cls.folder / "lines.jsonl"
         cls.lines.write_text('{"text": "the cat sees the dog"}\n{"text": "the fish eats"}\n')
 
@@ -44,6 +45,22 @@ class Adapters(RoadTest):
         perplexities = {run_json("evaluate", "perplexity", "--checkpoint", self.model, "--input", text, "--threads", 1, *options)["nll"]
                         for options in ((), ("--adapter", self.one), ("--adapter", self.two))}
         self.assertEqual(len(perplexities), 3)
+
+    def test_texts_behind_virtual_tokens(self):
+        behind = self.scored(self.model, "--adapter", self.prompt)
+        self.assertNotEqual(behind, self.scored(self.model))
+        self.assertEqual([len(json.loads(line)["logprobs"]) for line in behind.splitlines()],
+                         [len(json.loads(line)["logprobs"]) for line in self.scored(self.model).splitlines()])
+        for layout in ("parallel.tensor=2", "parallel.pipeline=2"):
+            self.assertEqual(behind, self.scored(self.model, "--adapter", self.prompt, "--ranks", 2, "--set", layout), layout)
+        # They take their places of the context.
+        ids = self.folder / "ids.jsonl"
+        for count, code in ((252, 0), (253, 2)):
+            ids.write_text('{"ids": [1]}\n' + json.dumps({"ids": [1] * count}) + "\n")
+            said = run("evaluate", "score", "--checkpoint", self.model, "--adapter", self.prompt, "--input", ids, "--threads", 1, code=code)
+        self.assertIn("ids.jsonl:2: 253 tokens are more than the 252 that are left of the model's context of 256", said)
+        self.assertIn("no part of the weights", run("convert", "--from", self.model, "--to", self.folder / "never", "--merge-adapter", self.prompt, code=2))
+        self.assertIn("virtual tokens stand before", run("evaluate", "embed", "--checkpoint", self.model, "--adapter", self.prompt, "--input", self.lines, code=2))
 
     def test_merged_weights_predict_the_same(self):
         for number, adapter in enumerate((self.vectors, self.one)):
@@ -96,6 +113,9 @@ class Adapters(RoadTest):
             self.assertFalse((self.folder / "never").exists())
 
         refused(self.folder / "nothing", 2, "is no folder")
+        refused(write_prompt(self.folder / "none", 1, num_virtual_tokens=0), 2, "num_virtual_tokens")
+        refused(write_prompt(self.folder / "more", 1, num_virtual_tokens=5), 3, f"prompt_embeddings is [4, {HIDDEN}]")
+        refused(write_prompt(self.folder / "all", 1, tokens=256), 2, "leaves no room in the context")
         refused(write_adapter(self.folder / "dora", 1, use_dora=True), 2, "use_dora")
         refused(write_vectors(self.folder / "outputs", 1, feedforward=()), 2, "multiplies the outputs of transformer.h.0.attn.c_proj is not supported")
         refused(write_adapter(self.folder / "rank", 1, r=4), 3, "transformer.h.0.attn.c_attn.lora_A.weight is [3, 32]")
@@ -111,7 +131,7 @@ class Adapters(RoadTest):
         run("serve", "--checkpoint", self.model, "--port", 0, "--adapter", f"a={self.one}", "--adapter", f"a={self.two}", code=2)
 
     def test_served_texts_are_those_of_generate(self):
-        adapters = {"one": self.one, "two": self.two, "vectors": self.vectors}
+        adapters = {"one": self.one, "two": self.two, "vectors": self.vectors, "prompt": self.prompt}
         expected = {(name, prompt): self.generated(prompt, *(["--adapter", adapters[name]] if name in adapters else []))
                     for name in ("model", *adapters) for prompt in PROMPTS}
         self.assertNotEqual(expected["one", PROMPTS[0]]["logprobs"], expected["two", PROMPTS[0]]["logprobs"])
@@ -137,7 +157,7 @@ class Adapters(RoadTest):
             status, _, content = server.ask("/v1/completions", {"model": "one", "prompt": "the", "max_tokens": 1})
             self.assertEqual((status, json.loads(content)["error"]["code"]), (404, "model_not_found"))
             states = {entry["name"]: entry["state"] for entry in server.json("/v2/repository/index", {}, method="POST")}
-            self.assertEqual(states, {"model": "READY", "one": "UNAVAILABLE", "two": "READY", "vectors": "READY"})
+            self.assertEqual(states, {"model": "READY", "one": "UNAVAILABLE", "two": "READY", "vectors": "READY", "prompt": "READY"})
             same([key for key in keys if key[0] != "one"])
             # Other weights under the name.
             write_adapter(self.one, 2)

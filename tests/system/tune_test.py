@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tuning: all weights, low-rank factors or learned vectors of a model that is there, from examples to what is served: python3 tune_test.py PROGRAM"""
+"""Tuning: all weights, low-rank factors, learned vectors or virtual tokens of a model that is there, from examples to what is served: python3 tune_test.py PROGRAM"""
 import json
 import random
 import shutil
@@ -13,6 +13,7 @@ TEMPLATE = ("{% for m in messages %}<{{ m.role[0] }}>{{ m.content }}<|endoftext|
             "{% if add_generation_prompt %}<a>{% endif %}")
 LORA = ("tune.method=lora", "tune.rank=4", "tune.alpha=8")
 IA3 = ("tune.method=ia3", "optimizer.lr=3e-2")
+PROMPT = ("tune.method=prompt", "tune.virtual_tokens=6", "optimizer.lr=5e-2")
 
 
 def examples(count, seed):
@@ -87,7 +88,7 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
         self.assertNotEqual(self.losses("chats"), self.losses("own"))
 
     def test_no_layout_changes_a_bit(self):
-        for method, settings in (("full", ()), ("lora", LORA), ("ia3", IA3)):
+        for method, settings in (("full", ()), ("lora", LORA), ("ia3", IA3), ("prompt", PROMPT)):
             self.tune(f"{method}-1", *settings)
             for number, layout in enumerate((("parallel.tensor=2",), ("parallel.pipeline=2",), ("parallel.data=2", "parallel.zero=1"),
                                              ("parallel.tensor=2", "parallel.sequence=true", "memory.recompute=full"),
@@ -112,7 +113,10 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
         for name, overrides in (("rank-4", LORA), ("rank", (*LORA, "tune.rank=2")), ("alpha", (*LORA, "tune.alpha=4")),
                                 ("dropout", (*LORA, "tune.dropout=0.3")), ("rslora", (*LORA, "tune.rslora=true")),
                                 ("targets", (*LORA, "tune.targets=[q_proj]")), ("frozen", (*LORA, "optimizer.frozen=[layers.0.*]")), ("ia3", IA3),
-                                ("ia3 targets", (*IA3, "tune.targets=[up_proj]")), ("full", ()), ("template", ('tune.template="{prompt}={completion}"',)),
+                                ("ia3 targets", (*IA3, "tune.targets=[up_proj]")), ("prompt", PROMPT), ("tokens", (*PROMPT, "tune.virtual_tokens=7")),
+                                ("drawn", (*PROMPT, "tune.prompt_init=random")),
+                                ("text", (*PROMPT, "tune.prompt_init=text", 'tune.prompt_text="yes or no"')),
+                                ("other text", (*PROMPT, "tune.prompt_init=text", 'tune.prompt_text="no or yes"')), ("full", ()), ("template", ('tune.template="{prompt}={completion}"',)),
                                 ("drop", ("train.sequence_length=9",)), ("truncate", ("train.sequence_length=9", "tune.overlong=truncate"))):
             self.tune(f"key-{name}", *overrides)
             losses = tuple(self.losses(f"key-{name}"))
@@ -121,7 +125,7 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
 
     def test_the_recipes_run(self):
         small = ("train.epochs=", "train.steps=2", "train.sequence_length=64", "run.threads=1", f"tune.model={self.model}", f"tune.data={self.chats}")
-        for name in ("full", "lora", "ia3"):
+        for name in ("full", "lora", "ia3", "prompt"):
             words = [word for o in (*small, f"run.out={self.folder / 'recipe'}-{name}") for word in ("--set", o)]
             last = run_json("tune", ROOT / f"recipes/tune/{name}.yaml", *words)
             self.assertEqual((last["step"], last["status"]), (2, "finished"))
@@ -173,8 +177,39 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
         self.assertEqual(memory["planned"]["total"], memory["measured"]["total"])
         self.assertIn("an adapter's run holds no model", run("generate", "--checkpoint", self.folder / "ia3", "--prompt", "a", code=2))
 
+    def test_virtual_tokens_are_what_was_trained(self):
+        last = json.loads(self.tune("prompt", *PROMPT, "train.steps=150", "train.validate_every=75", f"tune.validation={self.held}",
+                                    "train.sample_every=150", "train.sample_prompts=[the cat]"))
+        first = json.loads((self.folder / "prompt/metrics.jsonl").read_text().splitlines()[0])
+        self.assertLess(last["loss"], 0.75 * first["loss"])
+        self.assertLess(last["validation_loss"], 0.75 * first["loss"])
+        adapter = self.folder / "prompt/adapter"
+        config = json.loads((adapter / "adapter_config.json").read_text())
+        self.assertEqual((config["peft_type"], config["num_virtual_tokens"], config["token_dim"], config["task_type"]), ("PROMPT_TUNING", 6, 32, "CAUSAL_LM"))
+        line = self.folder / "answered.jsonl"
+        line.write_text("".join(json.dumps({"text": prompt + answer}) + "\n" for prompt, answer in list(examples(60, 1))[:10]))
+
+        def answered(*options):
+            """Log-probabilities of the answers' last tokens."""
+            lines = run("evaluate", "score", "--checkpoint", self.model, "--input", line, "--threads", 1, "--json", *options).splitlines()
+            return sum(sum(json.loads(one)["logprobs"][-3:]) for one in lines)
+
+        self.assertGreater(answered("--adapter", adapter), answered() + 10)
+        memory = json.loads((self.folder / "prompt/run.json").read_text())["memory"]
+        self.assertEqual(memory["planned"]["total"], memory["measured"]["total"])
+        text = self.folder / "held-out.txt"
+        text.write_text("the cat sees the dog. the bird likes the man. " * 12)
+        alone, behind = (run_json("evaluate", "perplexity", "--checkpoint", self.model, "--input", text, "--threads", 1, *options)["nll"]
+                         for options in ((), ("--adapter", adapter)))
+        self.assertNotEqual(alone, behind)
+        self.assertIn("an adapter's run holds no model", run("generate", "--checkpoint", self.folder / "prompt", "--prompt", "a", code=2))
+        # Where NeMo's templates have them they stand anyway.
+        self.tune("marked", *PROMPT, 'tune.template="<|VIRTUAL_PROMPT_0|>{prompt} {completion}"')
+        self.tune("unmarked", *PROMPT, 'tune.template="{prompt} {completion}"')
+        self.assertEqual(self.losses("marked"), self.losses("unmarked"))
+
     def test_a_run_goes_on_where_it_stopped(self):
-        for method, settings in (("full", ()), ("lora", LORA), ("ia3", IA3)):
+        for method, settings in (("full", ()), ("lora", LORA), ("ia3", IA3), ("prompt", PROMPT)):
             self.tune(f"{method}-whole", *settings)
             self.tune(f"{method}-part", *settings, "train.steps=3")
             self.tune(f"{method}-part", *settings)
@@ -188,6 +223,8 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
             self.assertIn("not those that this run began beside",
                           self.tune("lora-part", *LORA, f"train.steps={steps}", f"tune.model={other}", options=allowed, code=2))
         self.tune("lora-part", *LORA, "train.steps=9", f"tune.model={same}")
+        self.assertIn("not those that this run began beside", self.tune("prompt-part", *PROMPT, "train.steps=9", f"tune.model={other}", code=2))
+        self.assertIn("tune.virtual_tokens", self.tune("prompt-part", *PROMPT, "train.steps=9", "tune.virtual_tokens=7", code=2))
         # All weights have moved from where they began, which is no silent matter either.
         self.assertIn("the content of tune.model is not the one it began with",
                       self.tune("full-part", "train.steps=9", f"tune.model={other}", code=2))
@@ -243,7 +280,7 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
         empty = self.folder / "empty.jsonl"
         empty.write_text("\n")
         for overrides, expected in (
-                (("tune.method=dpo",), "tune.method dpo is not built; full, lora, ia3 and classify are"),
+                (("tune.method=dpo",), "tune.method dpo is not built; full, lora, ia3, prompt and classify are"),
                 (("tune.method=p_tuning",), "tune.method p_tuning is not built"),
                 (("tune.rank=2",), "tune.rank has no effect with tune.method: full"),
                 (("model.layers=3",), "model.layers has no effect beside tune.model"),
@@ -258,6 +295,11 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
                 ((*LORA, "tune.targets=[q_proj, query]"), "is called \"query\"; there are down_proj, gate_proj"),
                 ((*IA3, "tune.targets=[k_proj, keys]"), "is called \"keys\"; there are down_proj, gate_proj"),
                 ((*IA3, "tune.rank=2"), "tune.rank has no effect with tune.method: ia3"),
+                ((*PROMPT, "tune.prompt_init=text"), "tune.prompt_init: text needs tune.prompt_text"),
+                ((*PROMPT, "tune.rank=2"), "tune.rank has no effect with tune.method: prompt"),
+                ((*PROMPT, 'tune.template="{prompt}<|VIRTUAL_PROMPT_0|> {completion}"'), "virtual tokens stand before the text"),
+                ((*PROMPT, "tune.virtual_tokens=64"), "no example that fits into a sample of 64 tokens"),
+                (("tune.virtual_tokens=4",), "tune.virtual_tokens has no effect with tune.method: full"),
                 (("tune.targets=[k_proj]",), "tune.targets has no effect with tune.method: full"),
                 ((*LORA, "tune.dropout=0.1", "parallel.tensor=2", "parallel.sequence=true"), "tune.dropout"),
                 (("train.validate_every=5",), "train.validate_every needs tune.validation"),

@@ -26,6 +26,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                    ia3->of_inputs(module) == again.of_inputs(module));
       return;
     }
+    if (const auto* const prompt = std::get_if<adapters::VirtualPrompt>(&first)) {
+      MEGA_CHECK(prompt->tokens >= 1 && prompt->tokens <= adapters::kMostVirtualTokens &&
+                 prompt->tokens == std::get<adapters::VirtualPrompt>(second).tokens);
+      return;
+    }
     const auto& lora = std::get<adapters::Lora>(first);
     const auto& again = std::get<adapters::Lora>(second);
     for (const std::string& module : kModules) {

@@ -33,6 +33,15 @@ constexpr Implementation<EmbeddingAddPositions> kPositions[] = {
     {"reference", [](const Exec&, const EmbeddingAddPositions&) { return std::string_view(); },
      embedding_add_positions_reference},
 };
+constexpr Implementation<EmbeddingAddRows> kRows[] = {
+    {"simd",
+     [](const Exec&, const EmbeddingAddRows& a) {
+       return refuse_wide({a.table_RH, a.y_TH});
+     },
+     embedding_add_rows_simd},
+    {"reference", [](const Exec&, const EmbeddingAddRows&) { return std::string_view(); },
+     embedding_add_rows_reference},
+};
 constexpr Implementation<EmbeddingBackward> kBackward[] = {
     {"simd",
      [](const Exec&, const EmbeddingBackward& a) {
@@ -48,6 +57,15 @@ void check_rows(const ConstView& ids_T, const ConstView& rows_TH, const Shape& t
   MEGA_CHECK_EQ(table_VH.num_dims(), 2);
   MEGA_CHECK_EQ(rows_TH.size(1), table_VH[1]);
   check_vector(ids_T, DType::i32, rows_TH.size(0));
+}
+
+/// Of rows added to all tokens, at most.
+device::Work work_of_adding(const ConstView& ids_T, const ConstView& table, const View& y_TH) {
+  check_rows(ids_T, y_TH, table.shape());
+  check_storage({table, y_TH});
+  const int64_t n = y_TH.num_elements();
+  return {static_cast<double>(n), n * bytes_of(table.dtype()) + y_TH.bytes() + ids_T.bytes(),
+          y_TH.bytes()};
 }
 
 }  // namespace
@@ -72,13 +90,13 @@ void embedding_lookup(Exec& exec, const EmbeddingLookup& a) {
 }
 
 void embedding_add_positions(Exec& exec, const EmbeddingAddPositions& a) {
-  check_rows(a.position_T, a.y_TH, a.table_SH.shape());
-  check_storage({a.table_SH, a.y_TH});
-  const int64_t n = a.y_TH.num_elements();
-  const device::Work work{static_cast<double>(n),
-                          n * bytes_of(a.table_SH.dtype()) + a.y_TH.bytes() + a.position_T.bytes(),
-                          a.y_TH.bytes()};
+  const device::Work work = work_of_adding(a.position_T, a.table_SH, a.y_TH);
   run_chosen<EmbeddingAddPositions>(exec, "embedding_add_positions", work, kPositions, a);
+}
+
+void embedding_add_rows(Exec& exec, const EmbeddingAddRows& a) {
+  const device::Work work = work_of_adding(a.ids_T, a.table_RH, a.y_TH);
+  run_chosen<EmbeddingAddRows>(exec, "embedding_add_rows", work, kRows, a);
 }
 
 void check_positions(const EmbeddingAddPositions& a) {

@@ -28,6 +28,16 @@ struct EmbeddingAddPositions {
 };
 void embedding_add_positions(Exec& exec, const EmbeddingAddPositions& arguments);
 
+/// y[t] += table[ids[t] - first], rounded once, of the tokens whose ids are rows of the table; the
+/// others are left alone.
+struct EmbeddingAddRows {
+  ConstView ids_T;  // i32
+  ConstView table_RH;
+  int64_t first = 0;
+  View y_TH;  // in and out
+};
+void embedding_add_rows(Exec& exec, const EmbeddingAddRows& arguments);
+
 /// dtable[ids[t] - vocab_begin] += dy[t] for the rows that this rank has: one chain per element in
 /// increasing t that continues from the stored value. For positions: ids_T = positions,
 /// vocab_begin = 0.

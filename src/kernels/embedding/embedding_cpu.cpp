@@ -34,10 +34,12 @@ void lookup_rows(const EmbeddingLookup& a, Range range) {
   }
 }
 
-void add_rows(const EmbeddingAddPositions& a, Range range) {
+void add_rows(const EmbeddingAddRows& a, Range range) {
   const int64_t n = a.y_TH.size(1);
   for (int64_t t = range.begin; t < range.end; ++t) {
-    const AnyRow source(a.table_SH, a.position_T.as<int32_t>()[t]), y_in(a.y_TH, t);
+    const int64_t row = local_row(a.ids_T.as<int32_t>()[t], a.first, a.table_RH.size(0));
+    if (row < 0) continue;
+    const AnyRow source(a.table_RH, row), y_in(a.y_TH, t);
     const AnyOutputRow y(a.y_TH, t);
     for_columns(0, n, [&](int64_t i, auto full) {
       constexpr bool kFull = decltype(full)::value;
@@ -117,6 +119,10 @@ void embedding_lookup_simd(Exec& exec, const EmbeddingLookup& a) {
 
 void embedding_add_positions_simd(Exec& exec, const EmbeddingAddPositions& a) {
   check_positions(a);
+  embedding_add_rows_simd(exec, {a.position_T, a.table_SH, 0, a.y_TH});
+}
+
+void embedding_add_rows_simd(Exec& exec, const EmbeddingAddRows& a) {
   exec.device.pool().for_range(a.y_TH.size(0), row_grain(a.y_TH.size(1), kGrainElements),
                                [&](Range range, int) { MEGA_CALL_SIMD(exec, add_rows, a, range); });
 }

@@ -20,12 +20,17 @@ void embedding_lookup_reference(Exec&, const EmbeddingLookup& a) {
   }
 }
 
-void embedding_add_positions_reference(Exec&, const EmbeddingAddPositions& a) {
+void embedding_add_positions_reference(Exec& exec, const EmbeddingAddPositions& a) {
   check_positions(a);
+  embedding_add_rows_reference(exec, {a.position_T, a.table_SH, 0, a.y_TH});
+}
+
+void embedding_add_rows_reference(Exec&, const EmbeddingAddRows& a) {
   for (int64_t t = 0; t < a.y_TH.size(0); ++t) {
-    const int64_t row = a.position_T.as<int32_t>()[t];
+    const int64_t row = local_row(a.ids_T.as<int32_t>()[t], a.first, a.table_RH.size(0));
+    if (row < 0) continue;
     for (int64_t c = 0; c < a.y_TH.size(1); ++c) {
-      write_double(a.y_TH, t, c, read_double(a.y_TH, t, c) + read_double(a.table_SH, row, c));
+      write_double(a.y_TH, t, c, read_double(a.y_TH, t, c) + read_double(a.table_RH, row, c));
     }
   }
 }

@@ -135,6 +135,46 @@ TEST(Embedding, PositionsAreAddedAndRoundedOnce) {
   }
 }
 
+/// To +0, as a lookup leaves it where an id is none of the vocabulary's, they are the rows
+/// themselves; where an id is no row of the table, nothing is touched.
+TEST(Embedding, RowsAreAddedWhereIdsAreRows) {
+  for (const EmbeddingCase& c : kEmbeddingCases) {
+    for (const DType table_type : kNarrow) {
+      for (const DType y_type : kNarrow) {
+        const TestTensor table =
+            TestTensor(table_type, Shape{c.vocab, c.columns}, c.gap, 1).fill_normal(1);
+        const TestTensor ids = token_ids(c);
+        TestTensor before = TestTensor(y_type, Shape{c.tokens, c.columns}, c.gap, 3).fill_normal(4);
+        for (int64_t t = 0; t < c.tokens; t += 2)
+          for (int64_t i = 0; i < c.columns; ++i) before.set(t, i, 0.0);
+        const auto run = [&](Exec& exec) {
+          TestTensor y = before;
+          embedding_add_rows(exec, {ids, table, c.vocab_begin, y});
+          return Outputs{y};
+        };
+        const Outputs y = testing::run_everywhere(run, describe(c)),
+                      expected = testing::run_reference(run);
+        for (int64_t t = 0; t < c.tokens; ++t) {
+          const int64_t row = static_cast<int64_t>(ids.at(t)) - c.vocab_begin;
+          for (int64_t i = 0; i < c.columns; ++i) {
+            if (!is_here(c, ids.at(t))) {
+              ASSERT_EQ(y[0].at(t, i), before.at(t, i)) << describe(c);
+            } else if (t % 2 == 0) {
+              TestTensor rounded(y_type, Shape{1, 1});
+              rounded.set(0, table.at(row, i));
+              ASSERT_EQ(y[0].at(t, i), rounded.at(0)) << describe(c);
+            } else {
+              ASSERT_NEAR(y[0].at(t, i), expected[0].at(t, i),
+                          2.01 * testing::unit_roundoff(y_type) * std::abs(expected[0].at(t, i)))
+                  << describe(c);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(Embedding, BackwardIsOneChainInTokenOrder) {
   for (const EmbeddingCase& c : kEmbeddingCases) {
     for (const DType dtype : kNarrow) {

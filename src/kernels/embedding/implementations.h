@@ -12,13 +12,15 @@ void embedding_lookup_blocks(Exec& exec, const EmbeddingLookup& arguments);
 void embedding_lookup_reference(Exec& exec, const EmbeddingLookup& arguments);
 void embedding_add_positions_simd(Exec& exec, const EmbeddingAddPositions& arguments);
 void embedding_add_positions_reference(Exec& exec, const EmbeddingAddPositions& arguments);
+void embedding_add_rows_simd(Exec& exec, const EmbeddingAddRows& arguments);
+void embedding_add_rows_reference(Exec& exec, const EmbeddingAddRows& arguments);
 void embedding_backward_simd(Exec& exec, const EmbeddingBackward& arguments);
 void embedding_backward_reference(Exec& exec, const EmbeddingBackward& arguments);
 
-/// The table's row for an id, or -1 when it is not here.
 /// InternalError unless each position has a row in the table.
 void check_positions(const EmbeddingAddPositions& arguments);
 
+/// The table's row for an id, or -1 when it is not here.
 inline int64_t local_row(int32_t id, int64_t vocab_begin, int64_t rows) {
   const int64_t row = id - vocab_begin;
   return row >= 0 && row < rows ? row : -1;

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// An adapter of virtual tokens against the model that it is for.
+#include "spec/head_types.h"
+#include "store/adapter_source.h"
+
+namespace megalith::store {
+namespace {
+
+constexpr char kRowsName[] = "prompt_embeddings";
+
+void require_prompted(const models::ModelSpec& spec, const std::string& where) {
+  const auto refuse = [&](std::string_view why) {
+    throw UserError("{}: virtual tokens stand before texts that a decoder writes, and {}", where,
+                    why);
+  };
+  if (spec.is_encoder_decoder()) refuse("this model has an encoder");
+  if (!spec.is_causal()) refuse("this model is an encoder");
+  if (!layers::head_type(spec.head.kind).has_logits) refuse("this one has no logits");
+}
+
+}  // namespace
+
+void AdapterSource::place_prompt(const adapters::VirtualPrompt& prompt, const ModelSource& base) {
+  const models::ModelSpec& spec = base.spec();
+  const std::string folder = file_->path().parent_path().string();
+  require_prompted(spec, folder);
+  if (prompt.tokens >= spec.context) {
+    throw UserError("{}: num_virtual_tokens {} leaves no room in the context of {}, {}", folder,
+                    prompt.tokens, base.weights().where(), spec.context);
+  }
+  for (const checkpoint::SafetensorsEntry& entry : file_->entries()) {
+    if (entry.name != kRowsName)
+      throw IntegrityError("{}: tensor {} is not {}", file_->path().string(), entry.name,
+                           kRowsName);
+  }
+  prompt_ = tensor(kRowsName, Shape{prompt.tokens, spec.table_width()});
+  parameters_ = prompt_->shape.num_elements();
+  ranks_.emplace(layers::kTokenTableName, layers::AdapterRank::of_virtual_tokens(prompt.tokens));
+}
+
+}  // namespace megalith::store
