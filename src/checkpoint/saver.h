@@ -19,8 +19,8 @@
 namespace megalith::checkpoint {
 
 struct SaverOptions {
-  KeptCheckpoints kept;      // which remain
-  bool asynchronous = true;  // write in the background, from a snapshot
+  KeptCheckpoints kept = {};  // which remain
+  bool asynchronous = true;   // write in the background, from a snapshot
 };
 
 /// The result of a finished save.
