@@ -98,6 +98,22 @@ double MeasuredPasses::seconds_of(std::span<const device::Record> records, doubl
 }
 
 std::vector<double> MeasuredPasses::stages(std::span<const Rows> rows) {
+  const auto split = std::ranges::find_if(
+      rows, [](const Rows& r) { return r.times > 1 && r.times != std::floor(r.times); });
+  if (split == rows.end()) return of_whole_sequences(rows);
+  std::vector<Rows> fewer(rows.begin(), rows.end());
+  const auto at = static_cast<size_t>(split - rows.begin());
+  fewer[at].times = std::floor(split->times);
+  std::vector<Rows> more = fewer;
+  more[at].times += 1;
+  std::vector<double> seconds = stages(fewer);
+  const std::vector<double> above = stages(more);
+  for (size_t i = 0; i < seconds.size(); ++i)
+    seconds[i] += (split->times - fewer[at].times) * (above[i] - seconds[i]);
+  return seconds;
+}
+
+std::vector<double> MeasuredPasses::of_whole_sequences(std::span<const Rows> rows) {
   Key key;
   double chosen = 0;
   std::vector<inference::ShapedRows> shaped;
@@ -107,7 +123,7 @@ std::vector<double> MeasuredPasses::stages(std::span<const Rows> rows) {
         .count = std::llround(std::ceil(r.count)),
         .past = kRoundedTo * std::llround(r.past / static_cast<double>(kRoundedTo)),
         .chooses = r.chooses};
-    if (r.chooses) chosen += r.times;
+    if (r.chooses) chosen += static_cast<double>(whole.sequences);
     shaped.push_back(whole);
     key.push_back({whole.sequences, whole.count, whole.past, whole.chooses});
   }

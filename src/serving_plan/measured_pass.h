@@ -28,12 +28,14 @@ class MeasuredPasses {
                  const Deployment& deployment);
   ~MeasuredPasses();
 
-  /// Seconds of each pipeline stage. Parts of a sequence count as whole ones, and what has been
-  /// read to the nearest sixteen tokens.
+  /// Seconds of each pipeline stage. More than one sequence and a part lies in proportion between
+  /// whole ones, a part alone counts as whole, and what has been read to the nearest sixteen
+  /// tokens.
   std::vector<double> stages(std::span<const Rows> rows);
 
  private:
   class TracedRank;
+  std::vector<double> of_whole_sequences(std::span<const Rows> rows);
   double seconds_of(std::span<const device::Record> records, double logits) const;
   const models::ModelSpec& spec_;
   const clusters::Cluster& cluster_;

@@ -65,6 +65,9 @@ TEST(MeasuredPasses, OperationsGrowWithRows) {
   const double layers = kLayers * 24.0 * kHidden * kHidden;
   EXPECT_DOUBLE_EQ(through(c, {48, 0, 1}), 48 * layers + 2.0 * kVocab * kHidden);
   EXPECT_DOUBLE_EQ(through(c, {48, 0, 1, false}), 48 * layers);
+  // Two prompts and a half in a pass lie between two and three; a part alone counts as whole.
+  EXPECT_DOUBLE_EQ(through(c, {48, 0, 2.5}), 2.5 * through(c, {48, 0, 1}));
+  EXPECT_DOUBLE_EQ(through(c, {48, 0, 0.5}), through(c, {48, 0, 1}));
 }
 
 /// One row at one rate, many at another.
