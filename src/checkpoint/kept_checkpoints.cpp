@@ -71,11 +71,17 @@ std::vector<fs::path> superfluous_checkpoints(const fs::path& folder, int64_t st
     if (!room) kept.pop_back();
     kept.push_back(other);
   }
+  std::vector<int64_t> best;
+  if (rule.best) {
+    for (const int64_t other : kept)
+      if (const auto its = rule.best(Reader(steps.at(other), at_work))) best.push_back(*its);
+  }
   std::vector<fs::path> superfluous;
   for (const auto& [other, path] : steps) {
-    const bool stays = std::ranges::find(kept, other) != kept.end() ||
-                       (other == rule.best && condition_of(path) == Condition::whole) ||
-                       std::ranges::find(untouched, other) != untouched.end();
+    const bool stays =
+        std::ranges::find(kept, other) != kept.end() ||
+        (std::ranges::find(best, other) != best.end() && condition_of(path) == Condition::whole) ||
+        std::ranges::find(untouched, other) != untouched.end();
     if (!stays) superfluous.push_back(path);
   }
   return superfluous;

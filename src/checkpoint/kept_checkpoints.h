@@ -5,10 +5,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <vector>
 
 #include "checkpoint/at_work.h"
+#include "checkpoint/reader.h"
 
 namespace megalith::checkpoint {
 
@@ -30,7 +32,9 @@ struct KeptCheckpoints {
   /// If above 0 (and `newest` at least 2), the newest step that is a multiple of this is among
   /// them, whatever a signal has saved since.
   int64_t regular = 0;
-  std::optional<int64_t> best = {};  // stays beside them
+  /// The step that a kept checkpoint calls its best: it stays beside them, so that a run which goes
+  /// back to one of them still has that. Null: none is.
+  std::function<std::optional<int64_t>(const Reader& reader)> best = {};
 };
 
 /// Called once the checkpoint of `step` is whole. Keeps those of `kept` up to `step` and removes

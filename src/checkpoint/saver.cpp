@@ -71,6 +71,9 @@ std::unique_ptr<StagedFolder> prepare(const fs::path& folder) {
   }
 }
 
+/// How many stay once there are enough.
+int64_t number_of(const KeptCheckpoints& kept) { return kept.newest + (kept.best ? 1 : 0); }
+
 }  // namespace
 
 struct Saver::Impl {
@@ -177,17 +180,12 @@ void Saver::reserve(device::Device& device, int64_t bytes) {
 void Saver::require_room(std::span<const int64_t> tensor_bytes, int64_t text_bytes) {
   const Impl::Room room = impl_->check_room(tensor_bytes, text_bytes);
   if (impl_->leads())
-    warn_of_scarce_room(impl_->folder, room.all, impl_->options.kept.newest, room.free);
+    warn_of_scarce_room(impl_->folder, room.all, number_of(impl_->options.kept), room.free);
 }
 
 void Saver::tidy(int64_t step) {
   wait();
   if (!impl_->has_saved) impl_->tidy(step);  // a save has done it
-}
-
-void Saver::keep_best(std::optional<int64_t> step) {
-  wait();
-  impl_->options.kept.best = step;
 }
 
 void Saver::save(device::Device& device, int64_t step, std::span<const TensorSource> tensors,

@@ -66,9 +66,6 @@ class Saver {
   /// of a newer format: then the save fails. Throws what require_room throws. Collective.
   void save(device::Device& device, int64_t step, std::span<const TensorSource> tensors,
             nlohmann::json state, std::map<std::string, std::string> texts);
-  /// From the next save or tidy on this one stays too (KeptCheckpoints::best). Waits for a save in
-  /// progress, as save does.
-  void keep_best(std::optional<int64_t> step);
   /// Returns when nothing is being written; throws the failure of the last save. Null before the
   /// first save. Local.
   const Saved* wait();

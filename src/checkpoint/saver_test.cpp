@@ -27,11 +27,12 @@ class SaverTest : public CheckpointTest {
  protected:
   SaverTest() : device_(device::make_cpu_device(1)), values_(1000, 1.5F) {}
 
-  void save(Saver& saver, int64_t step) {
+  void save(Saver& saver, int64_t step, int64_t best = 0) {
     const ConstView view(reinterpret_cast<const std::byte*>(values_.data()), DType::f32,
                          Shape{10, 100});
     const TensorSource tensor{"w", view};
-    saver.save(*device_, step, {&tensor, 1}, {{"step", step}}, {{"recipe.yaml", "x"}});
+    saver.save(*device_, step, {&tensor, 1}, {{"step", step}, {"best", best}},
+               {{"recipe.yaml", "x"}});
   }
   std::vector<std::string> names() const {
     std::vector<std::string> names;
@@ -87,21 +88,27 @@ TEST_F(SaverTest, the_newest_regular_checkpoint_is_among_the_kept) {
   EXPECT_THAT(names(), ElementsAre("step-00000013"));
 }
 
-TEST_F(SaverTest, the_best_checkpoint_stays_beside_the_kept) {
-  Saver saver(folder_, {{1}, true});
-  save(saver, 1);
-  saver.keep_best(1);
-  for (const int64_t step : {2, 3}) save(saver, step);
+TEST_F(SaverTest, the_best_checkpoint_of_any_kept_one_stays_beside_them) {
+  const auto best = [](const Reader& reader) -> std::optional<int64_t> {
+    return reader.state().at("best");
+  };
+  Saver saver(folder_, {{1, 0, best}, true});
+  for (const int64_t step : {1, 2, 3}) save(saver, step, 1);
   saver.wait();
   EXPECT_THAT(names(), ElementsAre("step-00000001", "step-00000003"));
   // One that is damaged is worth nothing.
-  damage(1);
   fs::remove(step(1) / "recipe.yaml");
-  save(saver, 4);
-  saver.keep_best(4);
-  save(saver, 5);
+  save(saver, 4, 1);
   saver.wait();
-  EXPECT_THAT(names(), ElementsAre("step-00000004", "step-00000005"));
+  EXPECT_THAT(names(), ElementsAre("step-00000004"));
+  // Whoever goes back to the older of two finds what it calls its best.
+  Saver two(folder_, {{2, 0, best}, false});
+  save(two, 5, 4);
+  save(two, 6, 4);
+  save(two, 7, 7);
+  EXPECT_THAT(names(), ElementsAre("step-00000004", "step-00000006", "step-00000007"));
+  save(two, 8, 7);
+  EXPECT_THAT(names(), ElementsAre("step-00000007", "step-00000008"));
 }
 
 TEST_F(SaverTest, a_damaged_checkpoint_takes_no_place_among_the_kept) {

@@ -41,14 +41,11 @@ bool is_whole(const checkpoint::Reader& reader) {
 
 /// Whether nothing is there that a start takes away: what a crash left, checkpoints that a save had
 /// no time to remove, lines of steps behind the last save.
-bool is_tidy(const fs::path& run, const Position& position, const guards::BestValidation& best,
+bool is_tidy(const fs::path& run, const Position& position,
              const config::CheckpointSection& recipe) {
   const fs::path checkpoints = run / "checkpoints";
   if (has_leftovers(run) || !checkpoint::is_clean(checkpoints) ||
-      !checkpoint::superfluous_checkpoints(
-           checkpoints, position.step,
-           {recipe.keep, recipe.every, recipe.keep_best ? best.step() : std::nullopt})
-           .empty())
+      !checkpoint::superfluous_checkpoints(checkpoints, position.step, kept_by(recipe)).empty())
     return false;
   const auto ends_at = [&](const fs::path& file, int64_t bytes) {
     std::error_code error;
@@ -71,7 +68,7 @@ std::optional<report::StepMetrics> look(const config::Recipe& recipe,
   if (!reader) return std::nullopt;
   const Position position = position_from(reader->state());
   const guards::BestValidation best = best_of(*reader);
-  if (!is_tidy(folder, position, best, recipe.checkpoint)) return std::nullopt;
+  if (!is_tidy(folder, position, recipe.checkpoint)) return std::nullopt;
   RunRecord record(folder);
   if (record.damage() || !record.json().contains("recipe_fingerprint")) return std::nullopt;
   const RunLength length = run_length(recipe, settings, source.samples_per_epoch());

@@ -24,8 +24,7 @@ RunCheckpoints::RunCheckpoints(const config::Recipe& recipe, const text::Tokeniz
       state_(state),
       world_(world),
       device_(device),
-      saver_(folder_, {{recipe.checkpoint.keep, recipe.checkpoint.every}, recipe.checkpoint.async},
-             &world) {
+      saver_(folder_, {kept_by(recipe.checkpoint), recipe.checkpoint.async}, &world) {
   saver_.reserve(device, state_bytes);
 }
 
@@ -134,6 +133,13 @@ void remove_checkpoints_after(const fs::path& checkpoints, int64_t step) {
   }
 }
 
+checkpoint::KeptCheckpoints kept_by(const config::CheckpointSection& recipe) {
+  checkpoint::KeptCheckpoints kept{recipe.keep, recipe.every};
+  if (recipe.keep_best)
+    kept.best = [](const checkpoint::Reader& reader) { return best_of(reader).step(); };
+  return kept;
+}
+
 guards::BestValidation best_of(const checkpoint::Reader& reader) {
   guards::BestValidation best;
   if (const auto state = reader.state().find("best"); state != reader.state().end())
@@ -145,10 +151,15 @@ std::optional<checkpoint::Reader> best_kept(const checkpoint::Reader& newest) {
   const guards::BestValidation best = best_of(newest);
   if (!best.step()) return std::nullopt;
   const auto folder = newest.folder().parent_path() / checkpoint::step_folder_name(*best.step());
-  if (checkpoint::condition_of(folder) != checkpoint::Condition::whole) return std::nullopt;
-  checkpoint::Reader reader(folder);
-  reader.verify_all();
-  return reader;
+  try {
+    checkpoint::Reader reader = checkpoint::open_own_step(folder);
+    reader.verify_all();
+    return reader;
+  } catch (const IntegrityError& damage) {
+    log::warning("the checkpoint of the lowest validation loss, of step {}, cannot be used: {}",
+                 *best.step(), damage.what());
+    return std::nullopt;
+  }
 }
 
 }  // namespace megalith::train

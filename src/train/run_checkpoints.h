@@ -41,8 +41,6 @@ class RunCheckpoints {
   /// Saves the registered state as step `step`, in the background if the recipe says so. `owed`:
   /// what the step has not done.
   void save(int64_t step, std::optional<DeferredWork::What> owed);
-  /// The checkpoint of this step stays, whatever is saved behind it.
-  void keep_best(std::optional<int64_t> step) { saver_.keep_best(step); }
   /// Returns when no save is under way: what run.json records of the last one, or null. Local.
   nlohmann::ordered_json wait();
   /// Removes what is too much beside the checkpoint of `step`.
@@ -79,10 +77,12 @@ std::optional<std::filesystem::path> regular_checkpoint_before(
 /// happen. Those of a newer format stay: no run of this program wrote them.
 void remove_checkpoints_after(const std::filesystem::path& checkpoints, int64_t step);
 
+/// Which checkpoints of the run stay.
+checkpoint::KeptCheckpoints kept_by(const config::CheckpointSection& recipe);
 /// Of a run's checkpoint: as it was saved; nothing before the first validation.
 guards::BestValidation best_of(const checkpoint::Reader& reader);
 /// The checkpoint of the lowest loss that `newest` knows of, beside it in its folder; nothing when
-/// it is not there, or damaged.
+/// it is not there, or damaged, which is said.
 std::optional<checkpoint::Reader> best_kept(const checkpoint::Reader& newest);
 
 }  // namespace megalith::train

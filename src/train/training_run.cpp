@@ -165,7 +165,6 @@ void TrainingRun::describe_run() {
 void TrainingRun::save() {
   const InBucket saving(journal_.goodput(), Bucket::checkpoint);
   if (is_rank_zero()) position_.logs = journal_.sync();
-  if (recipe_.checkpoint.keep_best) checkpoints_->keep_best(best_.step());
   checkpoints_->save(position_.step, what_of(owed_));
   spread_.reset();
   if (!recipe_.checkpoint.async) wait_for_save();
@@ -213,7 +212,7 @@ void TrainingRun::record_best() {
   if (recipe_.checkpoint.keep_best)
     log::info("the lowest validation loss, {:.4f}, is that of step {}: {}", best_.loss(),
               *best_.step(),
-              is_kept ? (recipe_.run.out / folder).string() : "its checkpoint is gone");
+              is_kept ? (recipe_.run.out / folder).string() : "its checkpoint is not there");
   if (signal_ == 0 && best_.gave_up(recipe_.train.early_stopping))
     log::info("step {}: {} validations in a row came no lower (train.early_stopping)",
               position_.step, best_.no_better());
@@ -223,7 +222,6 @@ RunResult TrainingRun::finish() {
   if (!checkpoints_->has(position_.step, what_of(owed_))) save();
   journal_.goodput().enter(Bucket::checkpoint);
   wait_for_save();
-  if (recipe_.checkpoint.keep_best) checkpoints_->keep_best(best_.step());
   checkpoints_->tidy(position_.step);  // what a start that had nothing to do found too many
   record_best();
   journal_.record()["memory"]["measured"] =
