@@ -65,6 +65,7 @@ std::string own_text(const NemoAnswer& a) {
                                  a.ranked.empty() ? ", none of them NeMo's" : "", ranking_row(own));
   if (a.ranked.empty()) return text;
   const search::Candidate& nemo = *a.rows[a.ranked.front()].judged;
+  if (nemo.point == own.point) return text + "It is NeMo's best.\n";
   const double more = 100 * (nemo.time.seconds / own.time.seconds - 1);
   return text + fmt::format("NeMo's best takes {:.1f} % more; from it set {}\n", more,
                             search::changes_text(nemo.point, own.point));

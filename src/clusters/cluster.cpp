@@ -27,6 +27,8 @@ void kernel_rules(const std::vector<KernelRate>& rates, std::string_view list, F
     const std::string path = fmt::format("device.{}.{}", list, i);
     if (rate.type != ProductType::f32 && rate.type != ProductType::bf16)
       faults.push_back({path + ".type", {}, fmt::format("{} is not f32 or bf16", rate.type)});
+    if (list == "kernels" && rate.most_intensity > 0)
+      faults.push_back({path + ".most_intensity", {}, "is for device.serving; leave it out"});
     const double most =
         rate.most_intensity > 0 ? rate.most_intensity : std::numeric_limits<double>::infinity();
     const auto [place, is_new] = before.try_emplace({rate.name, rate.type}, most);

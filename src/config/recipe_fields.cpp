@@ -118,12 +118,12 @@ void TrainSection::visit(FieldVisitor& v) {
   v.field("ramp_samples", ramp_samples, "samples after which global_batch is reached", kCount);
   v.field("z_loss", z_loss, "weight of log(Z)^2 in the loss (Chowdhery et al. 2022)",
           between(0, 1e6));
-  v.field("validate_every", validate_every, "steps between validations; 0: never", kCount,
-          kNoResult);
-  v.field("validate_samples", validate_samples, "samples of a validation", kPositiveCount,
-          kNoResult);
+  // Validations change nothing but where a run that is impatient ends.
+  const InFingerprint decides = early_stopping > 0 ? InFingerprint::yes : kNoResult;
+  v.field("validate_every", validate_every, "steps between validations; 0: never", kCount, decides);
+  v.field("validate_samples", validate_samples, "samples of a validation", kPositiveCount, decides);
   v.field("early_stopping", early_stopping,
-          "validations in a row without a lower loss that end the run; 0: none do", kCount);
+          "validations in a row without a lower loss that end the run; 0: never", kCount);
   v.field("sample_every", sample_every, "steps between text samples; 0: never", kCount, kNoResult);
   v.field("sample_prompts", sample_prompts, "prompts of the text samples", kNoResult);
   v.field("sample_tokens", sample_tokens, "length of a text sample", between(1, 1 << 20),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The lowest validation loss so far: which checkpoint is worth keeping, and when a run that gets no
-// better may end (early stopping: Prechelt 1998, the criterion UP without strips). Part of the
+// better may end (early stopping with patience: Goodfellow et al. 2016, algorithm 7.1). Part of the
 // checkpoint, so that a resumed run decides as the whole one.
 #pragma once
 
@@ -21,7 +21,7 @@ class BestValidation {
   double loss() const { return loss_; }
   /// Validations in a row, the last among them, that did not come below it.
   int64_t no_better() const { return no_better_; }
-  /// Whether these are as many as a run has patience for; 0: it has any.
+  /// Whether these are as many as a run has patience for; 0: without end.
   bool gave_up(int64_t patience) const { return patience > 0 && no_better_ >= patience; }
 
   nlohmann::json to_json() const;

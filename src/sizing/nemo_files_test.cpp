@@ -70,7 +70,7 @@ TEST(NemoFiles, OfTwoStacksEachHasHalf) {
   const NemoResult results[] = {{{4, 1, 8, 1, 9}, 10}};
   EXPECT_THAT(summary_csv(t5(), results),
               HasSubstr("\nt5,11,512,4,1,8,8,,,48,4096,10240,1920,20,8,"
-                        "10.0,192.0,25.65,4103.27,tp4_pp1_mbs8_act_9_"));
+                        "10.0,192.0,25.65,4103.27,tp4_pp1_mbs8_act_8_"));
   const std::string yaml = config_yaml(t5(), results[0].candidate);
   EXPECT_THAT(yaml, HasSubstr("  encoder:\n    num_layers: 24\n"));
   EXPECT_THAT(yaml, HasSubstr("activations_checkpoint_num_layers: 4\n"));

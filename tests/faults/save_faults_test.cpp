@@ -15,7 +15,7 @@
 #include "checkpoint/manifest.h"
 #include "checkpoint/step_folders.h"
 #include "save_fixture.h"
-#include "train/run_guard.h"
+#include "train/run_checkpoints.h"
 
 #include "file_faults.h"
 
