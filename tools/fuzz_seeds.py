@@ -229,7 +229,7 @@ def run_state():
                        "step_seconds": 0.5, "tokens_per_second": 64.0, "mfu": 0.25, "memory_bytes": 1000})
     state = {"step": 3, "samples": 6, "tokens": 96, "elapsed_seconds": 1.5,
              "logs": {"metrics": 10, "samples": 0, "events_file": "events.out.tfevents.1.host.2.0", "events": 30},
-             "guard": {"skipped_steps": 1, "rewinds": 2, "skipped_samples": 8, "losses": ["0x1.8p+1", "0x1p+0", "0x1.9p+0"]}}
+             "guard": {"skipped_steps": 1, "overflowed_steps": 3, "rewinds": 2, "skipped_samples": 8, "losses": ["0x1.8p+1", "0x1p+0", "0x1.9p+0"]}}
     owed = {"what": "validation", "line": line, "not_finite": "weight x"}
     return [json.dumps(x).encode() for x in (
         state, {**state, "owed": owed}, {**state, "owed": {**owed, "what": "samples"}}, {**state, "step": 2**60 + 1},

@@ -20,7 +20,7 @@ void scale_rules(const Recipe& r, Faults& faults) {
   const PrecisionSection& p = r.precision;
   const std::optional<double> fixed = p.fixed_scale();
   const auto power = [&](double scale, const char* key) {
-    if (!is_power_of_two(scale))
+    if (scale >= 1 && !is_power_of_two(scale))
       add(faults, key, {},
           fmt::format("{} is not a power of two, and gradients would be rounded; set {} or {}",
                       scale, std::exp2(std::floor(std::log2(scale))),

@@ -13,8 +13,8 @@ void Engine::begin_scaled_step() {
 }
 
 /// The norm is finite if and only if all gradients are: their squares cannot overflow in f64. It is
-/// the same on every rank, and so is the decision. Losses that are not finite do not come of a
-/// scale.
+/// the same on every rank, and so is the decision. A loss that is not finite is not caused
+/// by the scale.
 void Engine::follow_gradients(ConstView norm, StepResult& result) {
   if (loss_scaler_ == nullptr) return;
   kernels::Exec& exec = model_.exec();

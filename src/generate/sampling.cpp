@@ -127,7 +127,9 @@ double log_sum_exp(std::span<const float> logits) {
   const double max = at(logits, most_likely(logits));
   const double lse = max + elementary::log(elementary::sum_exp(logits, max));
   if (!std::isfinite(lse))
-    throw SystemError("the model's logits are not finite; its weights are damaged");
+    throw SystemError(
+        "the model's logits are not finite: its weights are damaged, or its activations overflow "
+        "f16; try --dtype f32 or bf16");
   return lse;
 }
 

@@ -76,7 +76,8 @@ void AttentionCore::forward(Context& context, const AttentionOperands& operands,
   if (saved == nullptr) return attend(context, operands, y_TC, {}, {});
   const LocalHeads h = local_heads(spec_, context);
   saved->lse_NT = context.saved(context.accumulation, Shape{h.queries, y_TC.size(0)});
-  if (spec_.materialised && keep_probabilities) {
+  // In f16 backward takes them from q, k and lse, whoever kept them.
+  if (spec_.materialised && keep_probabilities && context.activation != DType::f16) {
     saved->probabilities =
         context.saved(context.activation, Shape{num_probabilities(context, operands)});
   }
@@ -84,7 +85,8 @@ void AttentionCore::forward(Context& context, const AttentionOperands& operands,
 }
 
 /// What forward had without keeping it: the same call once more. In f32 backward makes the same
-/// bits out of q, k and lse by itself; narrower storage rounds, and the rounded ones are needed.
+/// bits out of q, k and lse by itself, and in f16 it never reads others; bf16 has rounded ones, and
+/// these are needed.
 device::Tensor AttentionCore::probabilities_again(Context& context,
                                                   const AttentionOperands& operands,
                                                   const AttentionCoreSaved& saved) const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "precision/loss_scaler.h"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -73,6 +74,9 @@ void LossScaler::restore(const nlohmann::json& json) {
     throw IntegrityError("{} is {}, not a power of two", kWhere, scale);
   if (!options_.dynamic) return;
   host_ = state;
+  // The options may have changed since: a scale below the least one would never grow into it.
+  host_.scale = std::max(host_.scale, options_.least);
+  host_.steps[1] = std::min(host_.steps[1], options_.hysteresis);
   write();
 }
 

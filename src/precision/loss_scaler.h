@@ -42,8 +42,9 @@ class LossScaler {
   void read();
 
   nlohmann::json to_json() const;
-  /// On the host and on the device; a fixed scale stays. IntegrityError when it is not what to_json
-  /// gives.
+  /// On the host and on the device; a fixed scale stays. A scale below the least and overflows
+  /// beyond the hysteresis of these options become those. IntegrityError when it is not what
+  /// to_json gives.
   void restore(const nlohmann::json& json);
 
  private:

@@ -64,6 +64,18 @@ TEST_F(LossScalerTest, GoesOnFromWhatItSaved) {
   }
 }
 
+TEST_F(LossScalerTest, RestoresIntoItsOwnOptions) {
+  LossScaler scaler(*device_, {.initial = 64, .hysteresis = 2, .least = 8});
+  scaler.restore({{"scale", 2.0}, {"good_steps", 5}, {"overflows_until_smaller", 7}});
+  EXPECT_EQ(scaler.host_scale(), 8);
+  EXPECT_FALSE(scaler.can_shrink());
+  const nlohmann::json clamped = {
+      {"scale", 8.0}, {"good_steps", 5}, {"overflows_until_smaller", 2}};
+  EXPECT_EQ(scaler.to_json(), clamped);
+  scaler.read();  // the device has the same
+  EXPECT_EQ(scaler.to_json(), clamped);
+}
+
 TEST_F(LossScalerTest, RefusesWhatIsNoState) {
   LossScaler scaler(*device_, kQuick);
   const nlohmann::json good = scaler.to_json();

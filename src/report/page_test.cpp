@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -163,13 +164,21 @@ TEST_F(Page, ALossScaleAndTheStepsItSkippedAreShown) {
     StepMetrics metrics = some_metrics(step);
     metrics.loss_scale = step == 1 ? 65536 : 32768;
     metrics.overflowed_steps = 1;
+    if (step == 1) metrics.grad_norm = std::numeric_limits<double>::quiet_NaN();
     lines += metrics.to_json_line();
   }
   folder_.put("metrics.jsonl", lines);
   const std::string text = page();
   EXPECT_EQ(data_of(text).at("curves").at("loss_scale").at("y"),
             nlohmann::json({65536.0, 32768.0, 32768.0}));
-  EXPECT_THAT(text, HasSubstr("1 step was skipped: gradients overflowed under the loss scale"));
+  EXPECT_THAT(text, HasSubstr("1 step was skipped: gradients overflowed under the loss scale."));
+  EXPECT_THAT(text, ::testing::Not(HasSubstr("the gradient norm was not a finite number")));
+  StepMetrics bad = some_metrics(4);  // that no scale skipped: said
+  bad.overflowed_steps = 1;
+  bad.grad_norm = std::numeric_limits<double>::quiet_NaN();
+  folder_.put("metrics.jsonl", lines + bad.to_json_line());
+  EXPECT_THAT(page(),
+              HasSubstr("At 1 step the gradient norm was not a finite number, first at step 4"));
   EXPECT_THAT(text, HasSubstr("<th scope=\"row\">loss scale</th><td>32768</td>"));
 }
 

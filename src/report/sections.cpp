@@ -62,6 +62,18 @@ std::optional<std::string> bytes_text(const std::optional<int64_t>& bytes) {
   return fmt::format("{} ({} bytes)", human_bytes(*bytes), grouped(*bytes));
 }
 
+/// Steps that a loss scale skipped are said elsewhere: their norms are no fault.
+std::vector<StepMetrics> not_overflowed(const std::vector<StepMetrics>& steps) {
+  std::vector<StepMetrics> rest;
+  double before = 0;
+  for (const StepMetrics& step : steps) {
+    const double count = step.overflowed_steps.value_or(before);
+    if (count <= before) rest.push_back(step);
+    before = count;
+  }
+  return rest;
+}
+
 std::string notice_for(const std::vector<StepMetrics>& steps, std::string_view what,
                        double StepMetrics::*member) {
   const auto bad = [member](const StepMetrics& step) { return !std::isfinite(step.*member); };
@@ -79,8 +91,7 @@ std::string overflow_notice(const std::vector<StepMetrics>& steps) {
   if (steps.empty() || steps.back().overflowed_steps.value_or(0) == 0) return "";
   const double count = *steps.back().overflowed_steps;
   return fmt::format(
-      "<p class=\"notice\">{} {} skipped: gradients overflowed under the loss scale, which became "
-      "smaller.</p>\n",
+      "<p class=\"notice\">{} {} skipped: gradients overflowed under the loss scale.</p>\n",
       grouped(static_cast<int64_t>(count)), count == 1 ? "step was" : "steps were");
 }
 
@@ -118,7 +129,7 @@ std::string header_html(const RunRecord& record) {
 
 std::string notices_html(const RunRecord& record) {
   return overflow_notice(record.steps) + notice_for(record.steps, "loss", &StepMetrics::loss) +
-         notice_for(record.steps, "gradient norm", &StepMetrics::grad_norm);
+         notice_for(not_overflowed(record.steps), "gradient norm", &StepMetrics::grad_norm);
 }
 
 std::string tiles_html(const RunRecord& record) {

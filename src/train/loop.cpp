@@ -43,7 +43,10 @@ report::StepMetrics TrainingRun::train_step() {
   if (!result.applied && !result.overflowed) {
     not_finite_ = engine::first_not_finite(*engine_, step, data.micro_batches, data.global_weight);
     if (result.loss_scale)
-      *not_finite_ += fmt::format(" at a loss scale of {}", *result.loss_scale);
+      *not_finite_ += fmt::format(" (loss scale {}{})", *result.loss_scale,
+                                  engine_->loss_scaler()->options().dynamic
+                                      ? ""
+                                      : "; a smaller precision.loss_scale, or dynamic, may help");
   }
   finite_ = engine::update_is_finite(*engine_);
   const double seconds = monotonic_seconds() - begin;

@@ -67,7 +67,7 @@ TEST(CheckpointState, ImpossibleNumbersAreNamed) {
 TEST(CheckpointState, SoAreThoseOfTheGuard) {
   guards::RunGuard guard(config::TrainSection{});
   for (const char* value : kImpossible) {
-    for (const char* key : {"skipped_steps", "rewinds", "skipped_samples"}) {
+    for (const char* key : {"skipped_steps", "overflowed_steps", "rewinds", "skipped_samples"}) {
       json state = guard.to_json();
       state[key] = json::parse(value);
       EXPECT_THAT([&] { guards::RunGuard(config::TrainSection{}).restore(state); },

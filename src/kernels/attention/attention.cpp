@@ -178,9 +178,10 @@ void attention_backward(Exec& exec, const AttentionBackward& a) {
                "the gradient of biases in {}", a.dtable_BN.dtype());
     check_same_shape(a.dtable_BN, a.bias.table_BN);
   }
+  const int64_t probabilities = q.dtype == DType::f16 ? 0 : bytes_if(a.probabilities);
   const device::Work work{.flops = flops_of(a, 10),
                           .bytes_read = 3 * bytes_of_heads(q) + 2 * bytes_of_heads(k) +
-                                        bytes_if(a.lse_NT) + bytes_if(a.probabilities) +
+                                        bytes_if(a.lse_NT) + probabilities +
                                         bytes_if(a.bias.table_BN) + bytes_if(a.dtable_BN),
                           .bytes_written = bytes_of_heads(a.dq_TND) + bytes_of_heads(a.dk_TKD) +
                                            bytes_of_heads(a.dv_TKD) + bytes_if(a.dtable_BN)};

@@ -41,7 +41,10 @@ TEST(AttentionBias, ABucketAlonePicksItsKeys) {
           }
           for (int64_t d = 0; d < 16 && count > 0; ++d) {
             const float mean = sum[d] / count;
-            ASSERT_EQ(data.y.at(i, d), dtype == DType::bf16 ? to_f32(to_bf16(mean)) : mean)
+            const float stored = dtype == DType::bf16  ? to_f32(to_bf16(mean))
+                                 : dtype == DType::f16 ? to_f32(to_f16(mean))
+                                                       : mean;
+            ASSERT_EQ(data.y.at(i, d), stored)
                 << name_of(dtype) << " bucket " << bucket << " query " << i;
           }
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The specification of attention: plain loops in double over any dtype. Probabilities of one query
-// at a time; backward recomputes them from lse (or takes the given ones).
+// at a time; backward recomputes them from lse (or takes the given ones, but of f16).
 #include <cmath>
 #include <limits>
 
@@ -136,6 +136,7 @@ void backward_head(const AttentionBackward& a, const Place& place, int64_t head,
   const Matrix v = read_head(a.v_TKD, place.key_row, keys, kv_head);
   const Matrix y = read_head(a.y_TND, place.query_row, queries, head);
   const Matrix dy = read_head(a.dy_TND, place.query_row, queries, head);
+  const bool recomputed = a.probabilities.absent() || a.q_TND.dtype == DType::f16;
   Matrix dq(q.size());
   for (int64_t i = 0; i < queries; ++i) {
     const double delta = dot(dy, i, y, i, size);
@@ -144,9 +145,8 @@ void backward_head(const AttentionBackward& a, const Place& place, int64_t head,
     for (int64_t j = seen.begin; j < seen.end; ++j) {
       Score score = score_of(dot(q, i, k, j, size), double{a.scale}, double{a.softcap});
       score.value += bias_of(a.bias, head, j - i);
-      const double p = a.probabilities.absent()
-                           ? std::exp(score.value - lse)
-                           : read_double(a.probabilities, 0, place.probability(head, i, j));
+      const double p = recomputed ? std::exp(score.value - lse)
+                                  : read_double(a.probabilities, 0, place.probability(head, i, j));
       const double factor = dropout_factor(a.sequences, a.dropout, place.sequence, head, i, j);
       const double unscaled = p * (dot(dy, i, v, j, size) * factor - delta);
       const double ds = unscaled * score.slope;

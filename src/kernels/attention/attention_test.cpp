@@ -28,9 +28,10 @@ TEST_P(AttentionCases, MatchesReference) {
   const double unit = dtype == DType::bf16 ? unit_roundoff(dtype) : 0;
   const RelativeErrors relative(fast, unit, materialised ? 2 * unit : unit);
   // Both sides round to storage.
-  const double rounding = 2.04 * unit;
+  const double rounding = is_half(dtype) ? 2.04 * unit_roundoff(dtype) : 0;
   // What the bf16 chain takes as zero, times what it is multiplied by.
-  const double tiny = dtype == DType::bf16 ? 1e-35 : 1e-38;
+  // Of f16 two roundings below its normal numbers.
+  const double tiny = dtype == DType::bf16 ? 1e-35 : dtype == DType::f16 ? 0x1p-24 : 1e-38;
   const auto bound = [&](const TestTensor& x, const TestTensor& magnitude, double error) {
     return [&x, &magnitude, error, rounding, tiny](int64_t i) {
       return error * 1.02 * magnitude.at(i) + rounding * std::abs(x.at(i)) + tiny;

@@ -9,7 +9,8 @@
 
 namespace megalith::kernels {
 
-/// y = x, rounded once to y's type. f64, f32, bf16, any pair. y may be x itself if the types agree.
+/// y = x, rounded once to y's type. f64, f32, bf16 or f16, any pair. y may be x itself if the types
+/// agree.
 void cast(Exec& exec, ConstView x, View y);
 
 /// x = x * factor, in place. f32, bf16 or f16 (f64: reference).

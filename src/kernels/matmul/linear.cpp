@@ -72,7 +72,7 @@ void check_weight(const Weight& w_OI, int64_t outputs, int64_t inputs) {
 
 bool is_bias_type(DType bias, const Weight& w_OI) {
   const bool is_type = is_plain(w_OI.format) && is_float_type(w_OI.view.dtype());
-  return bias == DType::f32 || bias == (is_type ? w_OI.view.dtype() : DType::bf16);
+  return bias == DType::f32 || (is_type ? bias == w_OI.view.dtype() : is_half(bias));
 }
 
 void check_arguments(const LinearForward& a) {

@@ -51,7 +51,7 @@ struct LinearForward {
   int k_shards = 1;       // divides I
   ConstView scale = {};   // f32 [1]; absent: 1
   bool unscaled = false;  // of weights in fp8: y is the sum of the codes, whose scales are to come
-  ConstView bias_O = {};  // optional; f32, or the type of w (bf16 where w has blocks or codes)
+  ConstView bias_O = {};  // optional; f32, or w's type (bf16 or f16 where w has blocks or codes)
   Activation activation = Activation::none;
   View pre_activation_TO = {};  // optional; overwritten with u
 };

@@ -28,10 +28,10 @@ struct TiledTypes {
   DType x;
   DType y;
 };
-inline constexpr TiledTypes kXY[] = {{DType::f32, DType::f32},
-                                     {DType::bf16, DType::bf16},
-                                     {DType::bf16, DType::f32},
-                                     {DType::f32, DType::bf16}};
+inline constexpr TiledTypes kXY[] = {{DType::f32, DType::f32},  {DType::bf16, DType::bf16},
+                                     {DType::bf16, DType::f32}, {DType::f32, DType::bf16},
+                                     {DType::f16, DType::f16},  {DType::f16, DType::f32},
+                                     {DType::f32, DType::f16}};
 
 struct TiledLayer {
   LinearCase c;

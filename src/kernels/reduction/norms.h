@@ -16,8 +16,8 @@ constexpr int64_t num_square_partials(int64_t n) { return (n + kSquaresBlock - 1
 
 ///   partials[b] = sum of x_i^2 over elements [b, b + 1) * 16384 of contiguous x
 /// in f64, where squares of f32 are exact. Element i of a block goes to lane i % 16, a chain in
-/// increasing i; the lanes combine as a tree (l with l + 8, + 4, + 2, + 1). Overwrites. x is f32 or
-/// bf16 (f64: reference).
+/// increasing i; the lanes combine as a tree (l with l + 8, + 4, + 2, + 1). Overwrites. x is f32,
+/// bf16 or f16 (f64: reference).
 struct SumOfSquares {
   ConstView x;
   View partials;  // f64 [num_square_partials(n)]
@@ -34,7 +34,7 @@ struct OrderedSum {
 void ordered_sum(Exec& exec, const OrderedSum& arguments);
 
 /// flag[0] = 1 if every element of x is finite, else 0; when accumulating, a 0 stays 0. x is f32,
-/// bf16 or f64, contiguous. Elements of weight 0 do not count.
+/// bf16, f16 or f64, contiguous. Elements of weight 0 do not count.
 struct AllFinite {
   ConstView x;
   View flag;  // i32 [1]

@@ -45,8 +45,8 @@ enum class RotaryStyle : uint8_t {
 };
 
 /// Turns x in place, or back with `inverse` (s -> -s, the transposed matrix: so backward is this
-/// call on the gradient). x is f32, bf16 or f16 and the angles are f32 (f64: both). Computed in f32
-/// as
+/// call on the gradient). x is f32, bf16 or f16 and the angles are f32 (f64: both). Computed in
+/// f32 as
 ///   y1 = fma(x1, c, -(x2 s))
 ///   y2 = fma(x2, c, x1 s)
 /// with the products x2 s and x1 s rounded to f32, and rounded once more when storing. x may be the
