@@ -45,7 +45,10 @@ int64_t virtual_tokens_of(const config::Recipe& recipe) {
 chat::ChatFolder chats_of(const config::Recipe& recipe, const store::ModelSource& model) {
   std::map<std::string, std::string> files = model.texts();
   const std::string& given = recipe.tune.template_text;
-  if (is_chat_template(given)) files[kChatTemplateName] = read_file(given, kMostTemplateBytes);
+  if (is_chat_template(given)) {
+    files[kChatTemplateName] = read_file(given, kMostTemplateBytes);
+    tune::refuse_virtual_mark(files[kChatTemplateName], given);
+  }
   return chat::ChatFolder::parse(files, recipe.tune.model);
 }
 
