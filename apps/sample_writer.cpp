@@ -36,8 +36,8 @@ void check_samples(const config::Recipe& recipe, const std::optional<text::Token
         static_cast<int64_t>(prompt_ids(recipe.train.sample_prompts[i], *tokenizer).size());
     if (tokens == 0 || tokens > context) {
       throw UserError(
-          "{}: train.sample_prompts[{}] is {} tokens long; from 1 to model.context ({}) can be "
-          "continued",
+          "{}: train.sample_prompts[{}] is {} tokens long; from 1 to {}, the context that it has, "
+          "can be continued",
           path, i, tokens, context);
     }
   }

@@ -38,7 +38,7 @@ int64_t ServedAdapters::virtual_tokens(const std::string& name) const {
 
 void ServedAdapters::check_context(int64_t context) const {
   for (const std::string& name : names_) {
-    if (virtual_tokens(name) < context) continue;
+    if (const int64_t count = virtual_tokens(name); count == 0 || count + 2 <= context) continue;
     throw UserError("--adapter {}: its {} virtual tokens leave no room in the context of {}", name,
                     virtual_tokens(name), context);
   }

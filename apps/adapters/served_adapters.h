@@ -23,7 +23,7 @@ class ServedAdapters {
   const std::vector<std::string>& names() const { return names_; }
   const std::vector<layers::AdapterRanks>& ranks() const { return ranks_; }
 
-  /// UserError where virtual tokens leave no room for a text.
+  /// UserError where virtual tokens leave no room for a token that is read and one behind it.
   void check_context(int64_t context) const;
   /// Of one, that stand before every text.
   int64_t virtual_tokens(const std::string& name) const;

@@ -45,7 +45,10 @@ int64_t virtual_tokens_of(const config::Recipe& recipe) {
 chat::ChatFolder chats_of(const config::Recipe& recipe, const store::ModelSource& model) {
   std::map<std::string, std::string> files = model.texts();
   const std::string& given = recipe.tune.template_text;
-  if (is_chat_template(given)) files[kChatTemplateName] = read_file(given, kMostTemplateBytes);
+  if (is_chat_template(given)) {
+    files[kChatTemplateName] = read_file(given, kMostTemplateBytes);
+    tune::refuse_virtual_mark(files[kChatTemplateName], given);
+  }
   return chat::ChatFolder::parse(files, recipe.tune.model);
 }
 
@@ -126,6 +129,11 @@ void check_sizes(const store::ModelSource& model, const config::Recipe& recipe) 
                     recipe.train.sequence_length, recipe.tune.model, model.spec().context);
   }
   const auto rows = [&](int shards) { return model.spec().padded_vocab(shards); };
+  if (const int64_t count = virtual_tokens_of(recipe);
+      count > 0 && count > model.spec().context - 2) {
+    throw UserError("recipe: tune.virtual_tokens {} leaves no room in the context of {}, {}", count,
+                    recipe.tune.model, model.spec().context);
+  }
   if (rows(model.tensor_shards()) != rows(narrow<int>(recipe.parallel.tensor_shards))) {
     throw UserError("{}: its vocabulary is padded for parallel.tensor_shards {}; set that",
                     recipe.tune.model, model.tensor_shards());

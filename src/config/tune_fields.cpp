@@ -31,7 +31,8 @@ void TuneSection::visit(FieldVisitor& v) {
           "modules, whole or from a point on; empty: all (lora), PEFT's of the family (ia3)");
   v.field("labels", labels,
           "names of the classes in order (classify); of one, numbers are learned");
-  v.field("virtual_tokens", virtual_tokens, "before every text (prompt)", between(1, 1 << 16));
+  v.field("virtual_tokens", virtual_tokens,
+          "how many virtual tokens stand before every text (prompt)", between(1, 1 << 16));
   v.field(
       "prompt_init", prompt_init,
       "their rows begin as those of tokens, drawn from the first 5,000 of the vocabulary or of a "

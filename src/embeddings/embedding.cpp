@@ -62,9 +62,7 @@ Embedding::Embedding(parameters::ParameterSet& set, const EmbeddingConfig& confi
 /// y: the rank's own tokens, zero where their ids are none of the vocabulary's.
 void Embedding::add_virtual(Context& context, const Batch& batch, View y_TE) const {
   if (virtual_ != nullptr) {
-    device::Tensor made;
-    kernels::embedding_add_rows(context.exec,
-                                {batch.own.ids_T, virtual_->rows(context, made), vocab_, y_TE});
+    kernels::embedding_add_rows(context.exec, {batch.own.ids_T, virtual_->rows(), vocab_, y_TE});
   }
   for_each_virtual_run(context, batch, [&](int64_t begin, int64_t count, const ConstView& rows_PE) {
     kernels::embedding_add_rows(context.exec, {batch.own.ids_T.rows(begin, count), rows_PE, vocab_,

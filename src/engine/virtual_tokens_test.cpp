@@ -141,7 +141,8 @@ TEST(VirtualTokens, AreReadUnderEveryLayout) {
   for (const char* const family : {"gpt2", "llama"}) {
     std::vector<double> alone;
     for (const parallel::Layout& layout :
-         {parallel::Layout{}, parallel::Layout{.tensor = 2}, parallel::Layout{.pipeline = 2}}) {
+         {parallel::Layout{}, parallel::Layout{.tensor = 2}, parallel::Layout{.pipeline = 2},
+          parallel::Layout{.tensor = 2, .pipeline = 2}}) {
       comm::run_ranks(layout.num_ranks(), [&](comm::Communicator& world) {
         const auto device = device::make_cpu_device(1);
         inference::InferenceModel model(spec_of(family), *device, world,

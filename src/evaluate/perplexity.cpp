@@ -31,6 +31,8 @@ void for_each_window(std::span<const int32_t> ids, int64_t context,
                      FunctionRef<void(std::span<const int32_t> window, int64_t first)> body) {
   if (ids.size() < 2)
     throw UserError("the text has {} tokens; at least 2 are needed to predict one", ids.size());
+  if (context < 2)
+    throw UserError("a context of {} tokens; at least 2 are needed to predict one", context);
   const auto total = static_cast<int64_t>(ids.size());
   const int64_t stride = std::max<int64_t>(1, context / 2);
   int64_t predicted = 1;  // tokens before this one are done

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "evaluate/windows.h"
 #include "families/families.h"
 
 namespace megalith::evaluate {
@@ -73,6 +74,19 @@ TEST_F(PerplexityTest, DocumentsAreScoredApart) {
   EXPECT_NEAR(p.nll, nll({end, 3}) + nll({3, 1, 4, end}) + nll({end, 5}) + nll({5, end}), 1e-12);
   EXPECT_EQ(p.words, 3);
   EXPECT_EQ(p.bytes, 7);
+}
+
+TEST(Windows, OfOneTokenPredictNothing) {
+  const std::vector<int32_t> ids{3, 1, 4};
+  const auto windows = [&](int64_t context) {
+    std::vector<std::vector<int32_t>> all;
+    for_each_window(ids, context, [&](std::span<const int32_t> window, int64_t) {
+      all.emplace_back(window.begin(), window.end());
+    });
+    return all;
+  };
+  EXPECT_EQ(windows(2), (std::vector<std::vector<int32_t>>{{3, 1}, {1, 4}}));
+  for (const int64_t context : {1, 0, -3}) EXPECT_THROW(windows(context), UserError) << context;
 }
 
 TEST_F(PerplexityTest, OneTokenPredictsNothing) {

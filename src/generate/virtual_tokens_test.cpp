@@ -62,10 +62,14 @@ struct Model {
   inference::InferenceModel model;
 };
 
-/// With the rows of tokens they are these tokens, but for what looks at what was said before.
+/// With the rows of tokens they are these tokens, but for what looks at what was said before. More
+/// than a block of them.
 TEST_P(BehindVirtualTokens, TheTextIsThatBehindTheTokensWhoseRowsTheyAre) {
   Model m(spec_named(GetParam()));
-  const Ids before = {9, 30, 2, 41}, prompt = {5, 1, 17, 5, 8};
+  const Ids prompt = {5, 1, 17, 5, 8};
+  constexpr int32_t kBefore = 70;
+  Ids before;
+  for (int32_t i = 0; i < kBefore; ++i) before.push_back((i * i + 9) % 50);
   Ids both = before;
   both.insert(both.end(), prompt.begin(), prompt.end());
   const auto adapter =
@@ -79,12 +83,12 @@ TEST_P(BehindVirtualTokens, TheTextIsThatBehindTheTokensWhoseRowsTheyAre) {
   EXPECT_EQ(mine.logprobs, expected.logprobs);
   EXPECT_EQ(mine.top_logprobs, expected.top_logprobs);
   EXPECT_EQ(mine.prompt_logprobs, m.model.engine().score(prompt));
-  EXPECT_EQ(mine.prompt_logprobs,
-            std::vector(expected.prompt_logprobs.begin() + 4, expected.prompt_logprobs.end()));
+  EXPECT_EQ(mine.prompt_logprobs, std::vector(expected.prompt_logprobs.begin() + kBefore,
+                                              expected.prompt_logprobs.end()));
   ASSERT_EQ(mine.prompt_top_logprobs.size(), prompt.size() - 1);
-  EXPECT_EQ(mine.prompt_top_logprobs, std::vector(expected.prompt_top_logprobs.begin() + 4,
+  EXPECT_EQ(mine.prompt_top_logprobs, std::vector(expected.prompt_top_logprobs.begin() + kBefore,
                                                   expected.prompt_top_logprobs.end()));
-  // Read in passes of one block each, and with one sequence's beginning known.
+  // In passes of three tokens; the second time the first block, of virtual tokens alone, is known.
   m.model.engine().model().set_adapter(nullptr);
   BatchGenerator generator(
       m.model.engine(), nullptr,
@@ -98,6 +102,7 @@ TEST_P(BehindVirtualTokens, TheTextIsThatBehindTheTokensWhoseRowsTheyAre) {
     ASSERT_TRUE(generator.submit(std::move(request)));
     while (generator.step()) {
     }
+    EXPECT_EQ(generator.scheduler().prefix_hits(), turn * BlockStore::kBlock);
     EXPECT_EQ(result.ids, expected.ids);
     EXPECT_EQ(result.prompt_logprobs, mine.prompt_logprobs);
     EXPECT_EQ(result.prompt_top_logprobs, mine.prompt_top_logprobs);

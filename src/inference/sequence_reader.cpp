@@ -75,8 +75,8 @@ void require_outputs(const models::ModelSpec& spec) {
 std::vector<double> SequenceReader::read(const TextSequences& sequences, const Finish& finish) {
   if (model_.virtual_tokens() > 0) {
     throw UserError(
-        "virtual tokens stand before texts that are written or scored; rows and classes of texts "
-        "behind them are not built");
+        "virtual tokens stand before texts that are written or scored; embeddings and classes of "
+        "texts are not supported with virtual tokens");
   }
   const TextBatch text(model_.device(), sequences);
   layers::Context context = model_.inference_context();

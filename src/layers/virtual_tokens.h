@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens that are no words of the vocabulary and stand before texts (Lester et al. 2021): token
+// Tokens that are no tokens of the vocabulary and stand before texts (Lester et al. 2021): token
 // `vocab + k` of a batch is row k of a table that trains (prompts/), or of the row's adapter
 // (layers/adapter.h), as the first layer reads it: behind the scale that rows of words have. What
 // packs, cuts, keeps or masks tokens knows no more of them than that they are tokens. Nothing
@@ -22,8 +22,8 @@ namespace megalith::layers {
 class VirtualRows {
  public:
   virtual ~VirtualRows() = default;
-  /// [count, E] of the masters' type, as its parameters stand; `made` holds what was computed.
-  virtual ConstView rows(Context& context, device::Tensor& made) const = 0;
+  /// [count, E] of the masters' type, as its parameters stand.
+  virtual ConstView rows() const = 0;
   /// Gradients accumulate, in the order of tokens. dy_TE: of all tokens of the batch, whose ids
   /// from `first` on are virtual. Local.
   virtual void backward(Context& context, const Batch& batch, int64_t first,

@@ -23,7 +23,7 @@ class PromptTable final : public layers::VirtualRows {
     table_ = &set.declare(declaration);
   }
 
-  ConstView rows(Context&, device::Tensor&) const override { return table_->compute(); }
+  ConstView rows() const override { return table_->compute(); }
   void backward(Context& context, const Batch& batch, int64_t first,
                 ConstView dy_TE) const override {
     if (!table_->trainable()) return;

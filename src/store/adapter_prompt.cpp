@@ -24,7 +24,7 @@ void AdapterSource::place_prompt(const adapters::VirtualPrompt& prompt, const Mo
   const models::ModelSpec& spec = base.spec();
   const std::string folder = file_->path().parent_path().string();
   require_prompted(spec, folder);
-  if (prompt.tokens >= spec.context) {
+  if (prompt.tokens > spec.context - 2) {  // a token that is read, and one behind it
     throw UserError("{}: num_virtual_tokens {} leaves no room in the context of {}, {}", folder,
                     prompt.tokens, base.weights().where(), spec.context);
   }

@@ -107,11 +107,16 @@ TEST_F(PromptFolders, FaultsAreNamed) {
     const fs::path path = write("bad", {{rows, shape}}, change);
     EXPECT_THAT(fault_of<UserError>([&] { AdapterSource::open(path, of); }), HasSubstr(words));
   };
-  integrity({}, {}, "tensor prompt_embeddings is missing");
-  integrity({{rows, Shape{kTokens + 1, shape[1]}}}, {}, "prompt_embeddings is [4, ");
-  integrity({{rows, Shape{kTokens, shape[1] + 1}}}, {}, "make it [3, ");
-  integrity({{rows, shape}, {"more", shape}}, {}, "tensor more is not prompt_embeddings");
-  user(base, {{"num_virtual_tokens", spec.context}}, "leaves no room in the context");
+  integrity({}, Json::object(), "tensor prompt_embeddings is missing");
+  integrity({{rows, Shape{kTokens + 1, shape[1]}}}, Json::object(), "prompt_embeddings is [4, ");
+  integrity({{rows, Shape{kTokens, shape[1] + 1}}}, Json::object(), "make it [3, ");
+  integrity({{rows, shape}, {"more", shape}}, Json::object(),
+            "tensor more is not prompt_embeddings");
+  user(base, {{"num_virtual_tokens", spec.context - 1}}, "leaves no room in the context");
+  const int64_t most = spec.context - 2;
+  const fs::path full =
+      write("full", {{rows, Shape{most, shape[1]}}}, {{"num_virtual_tokens", most}});
+  EXPECT_EQ(AdapterSource::open(full, base).parameters(), most * shape[1]);
   user(model(small(models::kBert)), Json::object(), "this model is an encoder");
   user(model(small(models::kT5)), Json::object(), "this model has an encoder");
   const fs::path good = write("good", {{rows, shape}});

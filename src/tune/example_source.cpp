@@ -18,6 +18,18 @@ namespace {
 
 constexpr int32_t kNoTarget = -1;
 
+/// An id of a text at or above the vocabulary would be read as a virtual token.
+void check_ids(const std::vector<int32_t>& ids, const ExampleSourceOptions& options) {
+  const auto text =
+      std::span(ids).subspan(std::min(ids.size(), static_cast<size_t>(options.virtual_tokens)));
+  if (const auto most = std::ranges::max_element(text);
+      most != text.end() && *most >= options.vocab_size) {
+    throw UserError(
+        "the tokenizer makes id {}, and the model has {} tokens; they do not belong together",
+        *most, options.vocab_size);
+  }
+}
+
 }  // namespace
 
 ExampleSource::ExampleSource(const std::vector<Example>& examples,
@@ -28,6 +40,7 @@ ExampleSource::ExampleSource(const std::vector<Example>& examples,
   std::vector<int64_t> lengths;
   begins_.push_back(0);
   for (const Example& example : examples) {
+    check_ids(example.ids, options);
     ids_.insert(ids_.end(), example.ids.begin(), example.ids.end());
     learned_.insert(learned_.end(), example.learned.begin(), example.learned.end());
     begins_.push_back(std::ssize(ids_));
@@ -39,12 +52,6 @@ ExampleSource::ExampleSource(const std::vector<Example>& examples,
   }
   MEGA_CHECK(targets_.empty() || targets_.size() == examples.size(), "some have targets");
   if (std::ranges::all_of(types_, [](int32_t type) { return type == 0; })) types_.clear();
-  if (const auto most = std::ranges::max_element(ids_);
-      most != ids_.end() && *most >= options.vocab_size + options.virtual_tokens) {
-    throw UserError(
-        "the tokenizer makes id {}, and the model has {} tokens; they do not belong together",
-        *most, options.vocab_size);
-  }
   samples_ = packed_samples(lengths, options.sequence_length);
   for (const std::vector<int64_t>& sample : samples_) {
     int64_t learned = 0;

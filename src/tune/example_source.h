@@ -21,7 +21,7 @@ namespace megalith::tune {
 struct ExampleSourceOptions {
   int64_t sequence_length = 0;  // S: no example is longer
   int64_t vocab_size = 0;
-  int64_t virtual_tokens = 0;  // behind the vocabulary
+  int64_t virtual_tokens = 0;  // that every example begins with, behind the vocabulary
   uint64_t seed = 0;
   bool shuffle = true;
   bool numbers = false;  // targets are numbers, not classes
@@ -29,7 +29,7 @@ struct ExampleSourceOptions {
 
 class ExampleSource final : public data::BatchSource {
  public:
-  /// UserError when an id is none of the model's.
+  /// UserError when an id behind the virtual tokens is none of the vocabulary's.
   ExampleSource(const std::vector<Example>& examples, const ExampleSourceOptions& options);
 
   int64_t sequence_length() const override { return options_.sequence_length; }

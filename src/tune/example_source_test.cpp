@@ -87,6 +87,17 @@ TEST(ExampleSource, IdsThatTheModelHasNotAreRefused) {
   }
 }
 
+TEST(ExampleSource, IdsOfATextAreNoVirtualTokens) {
+  const ExampleSourceOptions options{.sequence_length = 8, .vocab_size = 10, .virtual_tokens = 2};
+  EXPECT_NO_THROW(ExampleSource({example({10, 11, 1, 2}, 3)}, options));
+  try {
+    ExampleSource({example({10, 11, 1, 2}, 3), example({10, 11, 1, 10}, 3)}, options);
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("makes id 10, and the model has 10 tokens"));
+  }
+}
+
 /// A model on one rank, and the losses and gradients of a step as numbers.
 struct Result {
   std::vector<double> losses;  // of the weighted tokens, in order

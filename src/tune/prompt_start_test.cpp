@@ -3,8 +3,14 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
+#include <bit>
+#include <map>
 #include <set>
 
+#include "checkpoint/safetensors_writer.h"
+#include "families/hugging_face.h"
+#include "store/convert_fixture.h"
 #include "tune/file_fixture.h"
 
 namespace megalith::tune {
@@ -37,6 +43,82 @@ TEST_F(PromptStart, ATextIsTakenAgainAndAgain) {
   EXPECT_THAT(ids(section(5, PromptInit::random)), IsEmpty());
 }
 
+/// As PEFT's prompt_tuning_init_text, which its tokenizer reads as any text.
+TEST_F(PromptStart, ATextBeginsWithTheTokensThatTheTokenizerAdds) {
+  nlohmann::json json = text::small_tokenizer({});
+  json["post_processor"] = {
+      {"type", "TemplateProcessing"},
+      {"single",
+       {{{"SpecialToken", {{"id", "<|endoftext|>"}, {"type_id", 0}}}},
+        {{"Sequence", {{"id", "A"}, {"type_id", 0}}}}}},
+      {"pair",
+       {{{"Sequence", {{"id", "A"}, {"type_id", 0}}}},
+        {{"Sequence", {{"id", "B"}, {"type_id", 1}}}}}},
+      {"special_tokens",
+       {{"<|endoftext|>",
+         {{"id", "<|endoftext|>"}, {"ids", {256}}, {"tokens", {"<|endoftext|>"}}}}}}};
+  const auto tune = section(5, config::PromptInit::text, "xy");
+  EXPECT_THAT(first_tokens(tune, text::parse(json), 257, 1), ElementsAre(256, 'x', 'y', 256, 'x'));
+}
+
+TEST_F(PromptStart, TokensOfATextThatTheModelHasNotAreRefused) {
+  const auto tune = section(1, config::PromptInit::text, "xab");
+  EXPECT_THAT(ids(tune, 257), ElementsAre('x'));
+  EXPECT_THAT(fault_of([&] { ids(tune, 256); }),
+              HasSubstr("tune.prompt_text has token 256, and the model has 256 tokens"));
+}
+
+class PromptRows : public store::ConvertFolders {
+ protected:
+  /// Numbers that bf16 has, too.
+  static float value_of(int64_t element) { return static_cast<float>(element % 97) * 0x1p-7F; }
+  static checkpoint::TensorContent tensor(const std::string& name, const Shape& shape,
+                                          DType dtype) {
+    std::vector<std::byte> bytes;
+    for (int64_t i = 0; i < shape.num_elements(); ++i) {
+      const auto word = std::bit_cast<std::array<std::byte, 4>>(value_of(i));
+      bytes.insert(bytes.end(), word.begin() + (dtype == DType::bf16 ? 2 : 0), word.end());
+    }
+    return {name, dtype, shape, [bytes](checkpoint::TensorContent::Sink sink) { sink(bytes); }};
+  }
+  store::ModelSource model(const models::ModelSpec& spec, DType dtype) const {
+    const std::filesystem::path path = folder_ / spec.family / (dtype == DType::bf16 ? "b" : "f");
+    std::filesystem::create_directories(path);
+    std::map<std::string, Shape> shapes;
+    const models::ForeignTable& table = models::family_named(spec.family, "test").tensors;
+    for (const models::TensorMap& map : models::tensor_maps(spec, table))
+      for (const models::RowMove& move : map.moves) shapes.emplace(move.name, move.shape);
+    std::vector<checkpoint::TensorContent> list;
+    for (const auto& [name, shape] : shapes) list.push_back(tensor(name, shape, dtype));
+    checkpoint::write_safetensors(path / "model.safetensors", list);
+    put(path / "config.json",
+        models::hugging_face_config(spec, dtype, {}, std::nullopt, std::nullopt));
+    return store::ModelSource::open(path);
+  }
+};
+
+TEST_F(PromptRows, AreThoseOfTheTableBehindItsScale) {
+  for (const char* const family : {"gpt2", "gemma"}) {
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      const models::ModelSpec spec =
+          models::family_named(family, "test")
+              .make({.layers = 1, .hidden = 32, .heads = 4, .ffn = 48, .context = 24, .vocab = 131},
+                    "test");
+      const store::ModelSource source = model(spec, dtype);
+      ASSERT_EQ(source.weights().find("embedding.weight")->dtype, dtype);
+      const std::vector<int32_t> ids = {130, 0, 7, 130};
+      const std::vector<float> rows = rows_of_tokens(source, ids);
+      ASSERT_EQ(rows.size(), 4u * 32);
+      const auto scale = static_cast<float>(source.spec().embedding.scale);
+      EXPECT_EQ(scale != 1, std::string_view(family) == "gemma");
+      for (size_t i = 0; i < rows.size(); ++i) {
+        EXPECT_EQ(rows[i], value_of(ids[i / 32] * 32 + static_cast<int64_t>(i % 32)) * scale)
+            << family << " " << i;
+      }
+    }
+  }
+}
+
 TEST_F(PromptStart, TheVocabularyIsDrawnFromAsTheSeedSays) {
   const auto tune = section(2000, config::PromptInit::vocabulary);
   const std::vector<int32_t> drawn = ids(tune);
@@ -62,6 +144,15 @@ TEST(VirtualMark, StandsAtTheBeginningAlone) {
   }
   EXPECT_THAT(fault_of([] { without_virtual_mark("<|VIRTUAL_PROMPT_0|>{q} {a}", false); }),
               HasSubstr("are for tune.method: prompt"));
+  EXPECT_THAT(fault_of([] { without_virtual_mark("<|VIRTUAL_PROMPT_0|>", true); }),
+              HasSubstr("tune.template has no text behind <|VIRTUAL_PROMPT_0|>"));
+}
+
+TEST(VirtualMark, IsNoneOfAChatTemplate) {
+  EXPECT_EQ(fault_of([] { refuse_virtual_mark("{{ messages }}", "a.jinja"); }), "no fault");
+  EXPECT_THAT(
+      fault_of([] { refuse_virtual_mark("<|VIRTUAL_PROMPT_0|>{{ messages }}", "a.jinja"); }),
+      HasSubstr("tune.template a.jinja: has <|VIRTUAL_PROMPT_..."));
 }
 
 }  // namespace

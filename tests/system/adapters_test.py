@@ -59,6 +59,8 @@ class Adapters(RoadTest):
             ids.write_text('{"ids": [1]}\n' + json.dumps({"ids": [1] * count}) + "\n")
             said = run("evaluate", "score", "--checkpoint", self.model, "--adapter", self.prompt, "--input", ids, "--threads", 1, code=code)
         self.assertIn("ids.jsonl:2: 253 tokens are more than the 252 that are left of the model's context of 256", said)
+        self.assertIn("its 4 virtual tokens leave no room in the context of 5",
+                      run("serve", "--checkpoint", self.model, "--port", 0, "--context", 5, "--adapter", f"x={self.prompt}", code=2))
         self.assertIn("no part of the weights", run("convert", "--from", self.model, "--to", self.folder / "never", "--merge-adapter", self.prompt, code=2))
         self.assertIn("virtual tokens stand before", run("evaluate", "embed", "--checkpoint", self.model, "--adapter", self.prompt, "--input", self.lines, code=2))
 
@@ -115,7 +117,7 @@ class Adapters(RoadTest):
         refused(self.folder / "nothing", 2, "is no folder")
         refused(write_prompt(self.folder / "none", 1, num_virtual_tokens=0), 2, "num_virtual_tokens")
         refused(write_prompt(self.folder / "more", 1, num_virtual_tokens=5), 3, f"prompt_embeddings is [4, {HIDDEN}]")
-        refused(write_prompt(self.folder / "all", 1, tokens=256), 2, "leaves no room in the context")
+        refused(write_prompt(self.folder / "all", 1, tokens=255), 2, "leaves no room in the context")
         refused(write_adapter(self.folder / "dora", 1, use_dora=True), 2, "use_dora")
         refused(write_vectors(self.folder / "outputs", 1, feedforward=()), 2, "multiplies the outputs of transformer.h.0.attn.c_proj is not supported")
         refused(write_adapter(self.folder / "rank", 1, r=4), 3, "transformer.h.0.attn.c_attn.lora_A.weight is [3, 32]")

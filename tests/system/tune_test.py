@@ -279,6 +279,8 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
     def test_what_has_no_meaning_is_refused(self):
         empty = self.folder / "empty.jsonl"
         empty.write_text("\n")
+        marked = self.folder / "marked.jinja"
+        marked.write_text("<|VIRTUAL_PROMPT_0|>{% for message in messages %}{{ message.content }}{% endfor %}")
         for overrides, expected in (
                 (("tune.method=dpo",), "tune.method dpo is not built; full, lora, ia3, prompt and classify are"),
                 (("tune.method=p_tuning",), "tune.method p_tuning is not built"),
@@ -298,7 +300,10 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
                 ((*PROMPT, "tune.prompt_init=text"), "tune.prompt_init: text needs tune.prompt_text"),
                 ((*PROMPT, "tune.rank=2"), "tune.rank has no effect with tune.method: prompt"),
                 ((*PROMPT, 'tune.template="{prompt}<|VIRTUAL_PROMPT_0|> {completion}"'), "virtual tokens stand before the text"),
-                ((*PROMPT, "tune.virtual_tokens=64"), "no example that fits into a sample of 64 tokens"),
+                ((*PROMPT, 'tune.template="<|VIRTUAL_PROMPT_0|>"'), "tune.template has no text behind <|VIRTUAL_PROMPT_0|>"),
+                ((*PROMPT, f"tune.template={marked}"), "marked.jinja: has <|VIRTUAL_PROMPT_"),
+                ((*PROMPT, "tune.virtual_tokens=63"), "tune.virtual_tokens 63 leaves no room in the context of"),
+                ((*PROMPT, "tune.virtual_tokens=62"), "no example that fits into a sample of 64 tokens"),
                 (("tune.virtual_tokens=4",), "tune.virtual_tokens has no effect with tune.method: full"),
                 (("tune.targets=[k_proj]",), "tune.targets has no effect with tune.method: full"),
                 ((*LORA, "tune.dropout=0.1", "parallel.tensor=2", "parallel.sequence=true"), "tune.dropout"),
