@@ -87,9 +87,9 @@ def special_tokens(objective):
     return ["<pad>", "</s>", *SENTINELS] if objective == "spans" else SPECIAL
 
 
-def write_corpus(prefix, objective):
-    """One document of ordinary tokens, as megatron-core's IndexedDataset has it: two batches and a token."""
-    count = 2 * BATCH * (SPAN_COUNTS[0] if objective == "spans" else LENGTH) + 1
+def write_corpus(prefix, objective, batches=2):
+    """One document of ordinary tokens, as megatron-core's IndexedDataset has it: so many batches and a token."""
+    count = batches * BATCH * (SPAN_COUNTS[0] if objective == "spans" else LENGTH) + 1
     ids = numpy.random.default_rng(SEED).integers(len(special_tokens(objective)), VOCABULARY, count).astype("<u2")
     prefix.with_suffix(".bin").write_bytes(ids.tobytes())
     uint16 = 8
