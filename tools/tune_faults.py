@@ -132,7 +132,7 @@ TUNE_FAULTS = [
           "BehindVirtualTokensAlone.WhatWasSaidBeforeIsTheText"),
     Fault("a draft that reads virtual tokens", "src/generate/batch_generator.cpp",
           "std::span(sequence.ids).subspan(before), writing->prompt(), count,", "sequence.ids, writing->prompt() + before, count,", "generate_test",
-          "Families/BehindVirtualTokens.GuessesAndSearchesToo/llama"),
+          "Families/BehindVirtualTokens.GuessesAndSearchesToo/0"),
     Fault("a prompt's log-probabilities begun at its virtual tokens", "src/generate/writing.cpp",
           "rows.first_target = std::max<int64_t>(-text_past(), 0);", "rows.first_target = 0;", "generate_test",
           "Families/BehindVirtualTokens.TheTextIsThatBehindTheTokensWhoseRowsTheyAre/*"),
