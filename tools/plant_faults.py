@@ -47,7 +47,7 @@ from tune_faults import TUNE_FAULTS
 
 FAULTS = COMPUTATION_FAULTS + GENERATION_FAULTS + RANK_FAULTS + FILE_FAULTS + RUN_FAULTS + CHAT_FAULTS + OBJECTIVE_FAULTS + TOKENIZER_FAULTS + GRAMMAR_FAULTS + SERVE_FAULTS + NARROW_FAULTS + HALF_FAULTS + ADAPTER_FAULTS + TUNE_FAULTS + SIZING_FAULTS + TASK_FAULTS + PLANNING_FAULTS
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-COPIED = ["CMakeLists.txt", "CMakePresets.json", "cmake", "src", "apps", "tests"]
+COPIED = ["CMakeLists.txt", "CMakePresets.json", "cmake", "src", "apps", "tests", "recipes"]
 SCRIPTS = pathlib.Path("tests/system")
 
 
