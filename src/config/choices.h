@@ -31,7 +31,7 @@ enum class SentencePairs : uint8_t { none, next, order };
 enum class Compute : uint8_t { f32, bf16, f16, fp8 };
 /// How tensors are scaled whose products are in 8 bits (precision/scaling.h), in which codes, and
 /// which magnitude of the history `delayed` takes.
-enum class Fp8Recipe : uint8_t { delayed, current, block, mx };
+enum class Fp8Recipe : uint8_t { delayed, current, block, mx, unscaled };
 enum class Fp8Format : uint8_t { by_recipe, hybrid, e4m3 };
 enum class Fp8Amax : uint8_t { max, most_recent };
 /// Which products fall back to 16 bits (precision/guard.h).
@@ -79,7 +79,8 @@ struct EnumNames<config::Fp8Fallback> {
 };
 template <>
 struct EnumNames<config::Fp8Recipe> {
-  static constexpr std::array<std::string_view, 4> names = {"delayed", "current", "block", "mx"};
+  static constexpr std::array<std::string_view, 5> names = {"delayed", "current", "block", "mx",
+                                                            "unscaled"};
 };
 template <>
 struct EnumNames<config::Fp8Format> {

@@ -42,11 +42,12 @@ void Fp16Section::visit(FieldVisitor& v) {
 void Fp8Section::visit(FieldVisitor& v) {
   v.field("recipe", recipe,
           "scales: delayed, of a tensor, from earlier steps; current, of a sample's tensor, from "
-          "itself; block, of 128 numbers (of weights 128 x 128); mx, of 32");
-  v.field(
-      "format", format,
-      "codes; hybrid: e4m3, and e5m2 for gradients; by_recipe: hybrid with delayed and current, "
-      "e4m3 with block and mx");
+          "itself; block, of 128 numbers (of weights 128 x 128); mx, of 32; unscaled: none, to see "
+          "what "
+          "they are for");
+  v.field("format", format,
+          "codes; hybrid: e4m3, and e5m2 for gradients; by_recipe: e4m3 with block and mx, else "
+          "hybrid");
   v.field("history", history, "steps whose largest magnitude makes a scale (delayed)",
           between(1, 1 << 20));
   v.field("amax", amax, "which magnitude of the history does (delayed)");

@@ -59,6 +59,7 @@ std::vector<Variant> variants() {
   Settings& documents =
       add("current, documents", in_fp8(testing::toy_llama_settings(), ScalingPolicy::current));
   documents.ragged = true;
+  add("unscaled", in_fp8(toy_settings(), ScalingPolicy::unscaled));
   add("current, shared weights", in_fp8(toy_settings(), ScalingPolicy::current))
       .model.layer_groups = 1;
   add("block", in_fp8(testing::toy_llama_settings(), ScalingPolicy::block)).ragged = true;

@@ -39,7 +39,8 @@ std::optional<Fp8Layers> fp8_of(const config::PrecisionSection& p) {
   if (p.compute != config::Compute::fp8) return std::nullopt;
   using precision::ScalingPolicy;
   constexpr ScalingPolicy kPolicies[] = {ScalingPolicy::delayed, ScalingPolicy::current,
-                                         ScalingPolicy::block, ScalingPolicy::mx};
+                                         ScalingPolicy::block, ScalingPolicy::mx,
+                                         ScalingPolicy::unscaled};
   Fp8Layers fp8{{precision::ScalingOptions::of(kPolicies[static_cast<size_t>(p.fp8.recipe)]),
                  p.fp8.weight_gradients},
                 p.fp8.first_layers,

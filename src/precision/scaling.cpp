@@ -60,9 +60,11 @@ Scaling::Scaling(device::Device& device, const ScalingOptions& options, Operand 
   kernels::Exec exec(device);
   if (options.policy == ScalingPolicy::delayed) {
     history_HN_ = arena.tensor(DType::f32, {options.history, n});
+    kernels::fill(exec, history_HN_, 0);
+  }
+  if (options.policy == ScalingPolicy::delayed || options.policy == ScalingPolicy::unscaled) {
     scale_N_ = arena.tensor(DType::f32, {n});
     scale_inverse_N_ = arena.tensor(DType::f32, {n});
-    kernels::fill(exec, history_HN_, 0);
     kernels::fill(exec, scale_N_, 1);
     kernels::fill(exec, scale_inverse_N_, 1);
   }
@@ -101,7 +103,7 @@ void Scaling::quantize(kernels::Exec& exec, size_t index, ConstView x, const Des
     arguments.scale = factor;
   } else {
     arguments.scale = element(scale_N_, index);
-    if (record == Record::amax) arguments.amax = element(staged(), index);
+    if (record == Record::amax && !history().absent()) arguments.amax = element(staged(), index);
     kernels::cast(exec, element(scale_inverse_N_, index), to.scales);
   }
   kernels::quantize(exec, arguments);

@@ -6,6 +6,7 @@
 //   block     a scale per 128 elements along the sum, of weights per 128 x 128; powers of two
 //             (Float8BlockScaling)
 //   mx        an exponent per 32 elements along the sum (MXFP8BlockScaling)
+// Beside them, unscaled: numbers as they are, to see what scaling is for.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,7 @@
 
 namespace megalith::precision {
 
-enum class ScalingPolicy : uint8_t { delayed, current, block, mx };
+enum class ScalingPolicy : uint8_t { delayed, current, block, mx, unscaled };
 /// The codes of operands: all e4m3, or hybrid, where output gradients are e5m2.
 enum class Fp8Format : uint8_t { e4m3, hybrid };
 /// Which operand of its product a tensor is.
@@ -51,7 +52,7 @@ class Scaling {
   const std::vector<std::string>& names() const { return names_; }
   DType code_type() const;
   bool scales_tensors() const {
-    return options_.policy == ScalingPolicy::delayed || options_.policy == ScalingPolicy::current;
+    return options_.policy != ScalingPolicy::block && options_.policy != ScalingPolicy::mx;
   }
   /// The type and shape of what multiplies the codes of a [T, C] tensor: f32 [1], or one for each
   /// block.
@@ -105,7 +106,8 @@ class Scaling {
   ScalingOptions options_;
   Operand operand_;
   std::vector<std::string> names_;
-  device::Tensor history_HN_, scale_N_, scale_inverse_N_;  // delayed
+  device::Tensor history_HN_;                 // delayed
+  device::Tensor scale_N_, scale_inverse_N_;  // delayed, and ones of unscaled
 };
 
 }  // namespace megalith::precision

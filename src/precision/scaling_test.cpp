@@ -112,6 +112,27 @@ TEST_F(ScalingTest, CurrentScalesByTheTensorItself) {
   EXPECT_EQ(scales.at(0), 1.0 / 64);
 }
 
+TEST_F(ScalingTest, UnscaledNumbersAreCodesAsTheyAre) {
+  Scaling scaling = make(ScalingOptions::of(ScalingPolicy::unscaled), Operand::output_gradient);
+  EXPECT_EQ(scaling.code_type(), DType::f8_e5m2);
+  EXPECT_TRUE(scaling.staged().absent());
+  EXPECT_TRUE(scaling.history().absent());
+  TestTensor x(DType::bf16, Shape{1, 4});
+  x.fill([](int64_t i) { return std::array{3.0, 1e6, -0.25, 0x1p-20}[static_cast<size_t>(i)]; });
+  TestTensor codes(DType::f8_e5m2, x.shape()), scales(DType::f32, Shape{1});
+  for (int step = 0; step < 2; ++step) {
+    scaling.quantize(exec_, 1, x, {.codes = codes, .scales = scales});
+    EXPECT_EQ(scales.at(0), 1);
+    EXPECT_EQ(codes.at(0), 3);
+    EXPECT_EQ(codes.at(1), 57344);  // saturates
+    EXPECT_EQ(codes.at(2), -0.25);
+    EXPECT_EQ(codes.at(3), 0);  // too small
+    scaling.update(exec_);
+    scaling.forget(exec_, 1);
+    scaling.restored();
+  }
+}
+
 TEST_F(ScalingTest, BlocksAreAlongTheSumAndSquareInWeights) {
   const Shape shape{256, 384};
   const auto shape_of = [&](ScalingPolicy policy, Operand operand, Along along) {
