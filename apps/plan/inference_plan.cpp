@@ -137,7 +137,7 @@ int run_inference(const InferenceOptions& o, bool json) {
     space.weights.clear();
     for (const std::string& name : o.weights) space.weights.push_back(weights_named(name));
     rows = serving_plan::predict_all(spec_of(*o.model), cluster, space, o.workload);
-    assumptions = serving_plan::assumptions(cluster, o.workload);
+    assumptions = serving_plan::assumptions(cluster, o.workload, rows);
   }
   const Ranking ranking =
       serving_plan::rank(rows, limits, o.measured.empty() ? "plan --inference" : o.measured);

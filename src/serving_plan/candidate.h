@@ -22,6 +22,7 @@ struct Candidate {
     double sequences = 0;              // whole requests that have room at once
     double mean_running = 0;           // with arrivals: of a pass
     int64_t preemptions = 0;
+    std::vector<std::string> unmeasured = {};  // kernels (PassTimes::unmeasured)
   };
   int64_t tensor = 1, pipeline = 1, batch = 1;
   double latency_ms = 0;               // of a whole request

@@ -2,8 +2,10 @@
 #include "serving_plan/deployment_search.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
 #include "generate/block_plan.h"
@@ -58,6 +60,7 @@ class Predictor {
         Candidate c{.tensor = tensor, .pipeline = pipeline, .batch = batch};
         c.details = Candidate::Details{.weights = std::string(name_of(at.weights)), .chunk = chunk};
         predict(options, times, c);
+        c.details->unmeasured = times.unmeasured();
         all.push_back(std::move(c));
       }
     }
@@ -182,7 +185,8 @@ std::vector<Candidate> predict_all(const models::ModelSpec& spec, const clusters
   return all;
 }
 
-std::vector<std::string> assumptions(const clusters::Cluster& cluster, const Workload& workload) {
+std::vector<std::string> assumptions(const clusters::Cluster& cluster, const Workload& workload,
+                                     std::span<const Candidate> candidates) {
   std::vector<std::string> all = {
       fmt::format("cluster {}: {} of {}, {:.3g} TB/s reached of memory, {:.3g} us a kernel",
                   cluster.name, cluster.devices(), cluster.device.name,
@@ -193,6 +197,12 @@ std::vector<std::string> assumptions(const clusters::Cluster& cluster, const Wor
           : "this program's passes, each kernel at the rate that was measured here with weights "
             "that no cache holds",
       "memory: the largest passes of this program, traced; blocks of the cache are what is left"};
+  std::set<std::string> unmeasured;
+  for (const Candidate& c : candidates)
+    if (c.details) unmeasured.insert(c.details->unmeasured.begin(), c.details->unmeasured.end());
+  if (!unmeasured.empty())
+    all.push_back(fmt::format("no rate was measured here of {}: by the roofline",
+                              fmt::join(unmeasured, ", ")));
   all.push_back(
       workload.arrivals > 0
           ? fmt::format("{} requests arrive at random, {:.4g} a second at one copy of the "

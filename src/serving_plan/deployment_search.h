@@ -43,7 +43,8 @@ generate::RankMemory largest_rank(const models::ModelSpec& spec,
                                   const inference::InferenceModel::Options& options,
                                   const generate::Scheduler::Limits& limits, int64_t context);
 
-/// What the predictions rest on, a line each.
-std::vector<std::string> assumptions(const clusters::Cluster& cluster, const Workload& workload);
+/// What the predictions of these candidates rest on, a line each.
+std::vector<std::string> assumptions(const clusters::Cluster& cluster, const Workload& workload,
+                                     std::span<const Candidate> candidates);
 
 }  // namespace megalith::serving_plan

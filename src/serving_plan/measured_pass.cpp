@@ -71,7 +71,7 @@ MeasuredPasses::MeasuredPasses(const models::ModelSpec& spec, const clusters::Cl
 
 MeasuredPasses::~MeasuredPasses() = default;
 
-double MeasuredPasses::seconds_of(std::span<const device::Record> records, double logits) const {
+double MeasuredPasses::seconds_of(std::span<const device::Record> records, double logits) {
   const costs::KernelTime elsewhere(cluster_, at_.products);
   const costs::Group tensor{at_.tensor, 1}, stages{at_.pipeline, at_.tensor};
   double kernels = 0, calls = 0, wire = 0;
@@ -81,7 +81,9 @@ double MeasuredPasses::seconds_of(std::span<const device::Record> records, doubl
     calls += of_record;
     const clusters::KernelRate* const rate =
         cluster_.find_serving(record.name, at_.products, bytes > 0 ? record.work.flops / bytes : 0);
-    if (rate != nullptr && !costs::is_transfer(record)) {
+    const bool computes = !costs::is_transfer(record);
+    if (computes && rate == nullptr) unmeasured_.insert(record.name);
+    if (computes && rate != nullptr) {
       kernels += rate->seconds(of_record, record.work.flops, bytes);
       continue;
     }

@@ -7,7 +7,9 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "device/recorder.h"
@@ -33,16 +35,20 @@ class MeasuredPasses {
   /// tokens.
   std::vector<double> stages(std::span<const Rows> rows);
 
+  /// Kernels of the passes so far whose rate the machine's file does not have: the roofline's.
+  const std::set<std::string>& unmeasured() const { return unmeasured_; }
+
  private:
   class TracedRank;
   std::vector<double> of_whole_sequences(std::span<const Rows> rows);
-  double seconds_of(std::span<const device::Record> records, double logits) const;
+  double seconds_of(std::span<const device::Record> records, double logits);
   const models::ModelSpec& spec_;
   const clusters::Cluster& cluster_;
   Deployment at_;
   std::vector<std::unique_ptr<TracedRank>> stages_;
   using Key = std::vector<std::array<int64_t, 4>>;
   std::map<Key, std::vector<double>> known_;
+  std::set<std::string> unmeasured_;
 };
 
 }  // namespace megalith::serving_plan

@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serving_plan/measured_pass.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "families/families.h"
+#include "serving_plan/deployment_search.h"
 #include "serving_plan/pass_time.h"
 
 namespace megalith::serving_plan {
 namespace {
 
 using clusters::ProductType;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr int64_t kLayers = 4, kHidden = 128, kVocab = 640;
 
@@ -88,6 +94,26 @@ TEST(MeasuredPasses, AttentionReadsWhatWasRead) {
 }
 
 /// Each kernel's call, and the logits that a token is chosen from.
+/// What has no rate takes the roofline's time, and is named.
+TEST(MeasuredPasses, KernelsWithoutARateAreNamed) {
+  const models::ModelSpec model = spec();
+  const clusters::Cluster c =
+      machine({{.name = "linear_forward", .type = ProductType::bf16, .flops = 1}});
+  const PassTimes times(model, c, {});
+  EXPECT_TRUE(times.unmeasured().empty());
+  const Rows one{1, 32, 1};
+  times.through({&one, 1});
+  EXPECT_THAT(times.unmeasured(), Contains("attention_cached"));
+  EXPECT_THAT(times.unmeasured(), Not(Contains("linear_forward")));
+  Candidate candidate;
+  candidate.details.emplace().unmeasured = times.unmeasured();
+  EXPECT_THAT(
+      assumptions(c, {}, {&candidate, 1}),
+      Contains(AllOf(HasSubstr("no rate was measured here of"), HasSubstr("by the roofline"))));
+  candidate.details->unmeasured.clear();
+  EXPECT_THAT(assumptions(c, {}, {&candidate, 1}), Not(Contains(HasSubstr("by the roofline"))));
+}
+
 TEST(MeasuredPasses, WhatIsOutsideOfKernels) {
   const auto outside = [](double call, double bandwidth) {
     return machine({{.name = std::string(clusters::kOutsideKernels),

@@ -62,6 +62,11 @@ PassTimes::PassTimes(const models::ModelSpec& spec, const clusters::Cluster& clu
     measured_ = std::make_shared<MeasuredPasses>(spec, cluster, deployment);
 }
 
+std::vector<std::string> PassTimes::unmeasured() const {
+  if (measured_ == nullptr) return {};
+  return {measured_->unmeasured().begin(), measured_->unmeasured().end()};
+}
+
 /// The roofline: products of that inner dimension, or bytes, and a launch.
 double PassTimes::kernel(double operations, double depth, double bytes) const {
   const double computing = operations / (rate_.peak * *rate_.share) * (1 + rate_.depth / depth);

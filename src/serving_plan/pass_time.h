@@ -35,6 +35,9 @@ class PassTimes {
   /// `parts` - 1 times the slowest stage behind the first.
   double pipelined(std::span<const Rows> rows, int64_t parts) const;
 
+  /// On a machine whose kernels were measured: those of the passes so far that were not.
+  std::vector<std::string> unmeasured() const;
+
  private:
   struct Sums;
   struct Attended;
