@@ -54,7 +54,7 @@ LADDER = [
                 "sample_position.push_back(static_cast<int32_t>(at));",
                 "sample_position.push_back(static_cast<int32_t>(at - part.index * each));", "L2 L3"),
     LadderFault("updated weights kept to their owner", "src/engine/engine.cpp",
-                "if (result.applied && parameters().storage().owners > 1) optim::share_weights(model_.exec(), mesh().data(), parameters());", "", "L2 L3"),
+                "if (parameters().storage().owners > 1) share_weights(result.applied, had_codes);", "", "L2 L3"),
     # At the start every bias is zero.
     LadderFault("a bias added by each tensor rank", "src/layers/linear.cpp",
                 ".y_TO = partial, .k_shards = context.local_shards()}, keep); made = {}; const auto finish",

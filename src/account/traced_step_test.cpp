@@ -250,6 +250,38 @@ TEST(TracedStep, CodesTakeHalfOfWhatProductsAloneRead) {
   }
 }
 
+/// With spread state, ranks that all have the codes of a weight need not have the weight: a byte
+/// for each number travels where two do.
+TEST(TracedStep, RanksExchangeCodesOfWeights) {
+  const auto sent = [](const engine::Settings& settings) {
+    const device::Target target{device::DeviceKind::cpu, device::detect_isa(), 1};
+    const LayoutPlan plan = plan_layout(settings, target, {});
+    int64_t bytes = 0;
+    for (int rank = 0; rank < settings.layout.num_ranks(); ++rank)
+      bytes += plan.of(rank).wire_bytes.at("send");
+    return bytes;
+  };
+  engine::Settings settings = with(DType::bf16, false, 4, false);
+  settings.split.data_shards = 2;
+  settings.layout = {.data = 2};
+  settings.zero = 1;
+  const int64_t wide = sent(settings);
+  const layers::LayerSpec& layer = settings.model.layer(0);
+  const int64_t hidden = settings.model.hidden;
+  const int64_t elements =
+      settings.model.num_layers() * (4 * hidden * hidden + 2 * hidden * layer.mlp.ffn);
+  for (const auto policy : {precision::ScalingPolicy::delayed, precision::ScalingPolicy::current}) {
+    engine::Settings narrow = settings;
+    narrow.fp8.emplace();
+    narrow.fp8->options.scaling = precision::ScalingOptions::of(policy);
+    // The flat weights are sent with the gaps between neighbours, which codes have less of.
+    EXPECT_GE(wide - sent(narrow), elements);
+    EXPECT_LE(wide - sent(narrow), elements + settings.model.num_layers() * 4 * 2 * 64);
+    narrow.fp8->guard.every = 100;  // checks read weights
+    EXPECT_EQ(sent(narrow), wide);
+  }
+}
+
 TEST(TracedStep, PlansRaggedSamplesToTheByteWhateverTheDocuments) {
   for (const int64_t context : {16, 200}) {  // within one block of keys, over several
     engine::Settings settings = toy_settings();

@@ -168,6 +168,7 @@ StepResult Engine::step(int64_t step, double lr, std::span<const data::HostBatch
   // will: the device decides. The host hears of it when the update is queued.
   mesh().world().wait(mesh().world().start_all_reduce_min(finite, "step.finite"));
   kernels::all_finite(model_.exec(), {.x = norm.norm, .flag = finite, .accumulate = true});
+  const bool had_codes = codes_are_current();
   optimizer_->update(model_.exec(), step - skipped, lr, norm.factor, finite);
   StepResult result;
   if (!device().is_trace()) {
@@ -179,11 +180,22 @@ StepResult Engine::step(int64_t step, double lr, std::span<const data::HostBatch
   }
   follow_gradients(norm.norm, result);
   update_scales(result.applied);
-  // With spread state the host waits for the decision: what was not updated is not shared, so that
-  // who looks for the cause finds all as it was.
-  if (result.applied && parameters().storage().owners > 1)
-    optim::share_weights(model_.exec(), mesh().data(), parameters());
+  if (parameters().storage().owners > 1) share_weights(result.applied, had_codes);
   return result;
+}
+
+/// With spread state the host waits for the decision: what was not updated is not shared, so that
+/// who looks for the cause finds all as it was.
+void Engine::share_weights(bool applied, bool had_codes) {
+  const bool as_codes = shares_codes();
+  if (applied) {
+    optim::share_weights(model_.exec(), mesh().data(), parameters(), [&](const auto& parameter) {
+      return !as_codes || !fp8_->find(parameter.name());
+    });
+    if (as_codes) optim::share_codes(model_.exec(), mesh(), *fp8_, parameters());
+    weights_are_complete_ = !as_codes;
+  }
+  if (as_codes && (applied || had_codes)) codes_of_ = weights_version();
 }
 
 std::vector<double> Engine::replay(int64_t step, std::span<const data::HostBatch> micro_batches,

@@ -61,6 +61,11 @@ class Engine {
   /// gradients; leaves no other trace. Needs Fp8Layers::guard's memory. Collective.
   precision::GuardCheck check_fp8(int64_t step, std::span<const data::HostBatch> micro_batches);
 
+  /// With spread state, products in 8 bits whose weights have one scale, and no guard, data ranks
+  /// exchange codes in place of such weights: what a rank does not update is as it was when last
+  /// brought. This brings it, for whoever reads weights beside steps. Collective.
+  void complete_weights();
+
   using Inspector = std::function<void(std::string_view name, ConstView value)>;
   /// Forward and backward of step() once more, nothing else: gradients hold the step's sums
   /// afterwards, parameters and moments are untouched. `inspector` sees every activation and every
@@ -108,6 +113,10 @@ class Engine {
   layers::Context training_context(uint64_t step_key, double dropout);
   void run_stage(layers::Context& context, const PipelineStage::Work& work);
   void cast_weights();
+  void share_weights(bool applied, bool had_codes);
+  bool shares_codes() const;
+  bool codes_are_current() const { return codes_of_ == weights_version(); }
+  uint64_t weights_version() const;
   void update_scales(bool applied);
   struct LossAndNorm {
     double loss = 0;
@@ -128,6 +137,8 @@ class Engine {
   std::unique_ptr<precision::LossScaler> loss_scaler_;
   double step_scale_ = 1;            // of the last step's losses
   device::Tensor narrow_gradients_;  // of check_fp8
+  uint64_t codes_of_ = 0;            // weights_version() of which shared codes are; 0: none are
+  bool weights_are_complete_ = true;
   StageRunner stage_runner_;
 };
 

@@ -217,6 +217,35 @@ TEST_F(Fp8Resume, InAnotherLayoutInTheMiddleOfAHistory) {
   }
 }
 
+/// Ranks that were sent codes of each other's weights: whatever happens between two steps, those of
+/// the next one are of the weights as they then are.
+TEST_F(Fp8Resume, OfSpreadStateInTheSameEngine) {
+  for (const auto policy : {ScalingPolicy::delayed, ScalingPolicy::current}) {
+    settings_ = in_fp8(toy_settings(), policy);
+    LogicalState expected, resumed;
+    on_ranks({}, [&](Engine& engine, comm::Communicator&) {
+      run_steps(engine, 1, 5);
+      expected.add(engine);
+    });
+    save_after({}, 2);
+    const auto found = checkpoint::find_newest(folder_.path(), true);
+    ASSERT_TRUE(found.has_value());
+    on_ranks({.data = 2}, [&](Engine& engine, comm::Communicator&) {
+      run_steps(engine, 1, 4);
+      load_state(*found, engine);  // back, as a run that goes on without a bad step
+      run_steps(engine, 3, 3);
+      const auto batches = toy_micro_batches(settings_, 4, engine.mesh().at().data);
+      EXPECT_FALSE(engine.step(4, 1e-2, batches, 0).applied);
+      engine.sample_losses(batches.front());
+      run_steps(engine, 4, 4);
+      engine.complete_weights();
+      run_steps(engine, 5, 5);
+      resumed.add(engine);
+    });
+    EXPECT_EQ(difference(expected, resumed), "");
+  }
+}
+
 TEST_F(Fp8Resume, NamesScalesThatAreMissingOrOfAnotherShapeOrNoNumbers) {
   const auto expect_fault = [&](const char* named) {
     const auto found = checkpoint::find_newest(folder_.path(), true);

@@ -4,12 +4,36 @@
 
 #include "engine/engine.h"
 #include "kernels/elementwise/pointwise.h"
+#include "optim/sharding.h"
 #include "optim/weight_codes.h"
 
 namespace megalith::engine {
 
 void Engine::cast_weights() {
-  if (fp8_ != nullptr) optim::cast_weights(model_.exec(), mesh().tensor(), *fp8_, parameters());
+  if (fp8_ == nullptr) return;
+  if (codes_are_current()) return optim::record_weights(model_.exec(), *fp8_, parameters());
+  optim::cast_weights(model_.exec(), mesh().tensor(), *fp8_, parameters());
+}
+
+/// What checks compare with, and what products fall back to, is weights.
+bool Engine::shares_codes() const {
+  return fp8_ != nullptr && !fp8_->flat_weight_codes().absent() &&
+         narrow_gradients_.view.absent() && bytes_of(settings().weights) == 2;
+}
+
+uint64_t Engine::weights_version() const {
+  uint64_t version = 1;
+  for (const parameters::Parameter& parameter : parameters().all()) version += parameter.version();
+  return version;
+}
+
+void Engine::complete_weights() {
+  if (weights_are_complete_) return;
+  optim::share_weights(model_.exec(), mesh().data(), parameters(), [&](const auto& parameter) {
+    return fp8_->find(parameter.name()).has_value();
+  });
+  weights_are_complete_ = true;
+  codes_of_ = weights_version();
 }
 
 /// Ends a step of the scales: magnitudes are those of all ranks' parts of a tensor, in any order. A

@@ -43,17 +43,17 @@ std::vector<ElementRange> gradient_runs(const parameters::ParameterSet& set, int
   return runs;
 }
 
-/// Where among the flat compute weights of a format an owner's elements are.
-std::vector<ElementRange> weight_runs(const parameters::ParameterSet& set, Format format,
-                                      const View& flat, int owner) {
+/// Where in `flat` an owner's elements are.
+std::vector<ElementRange> runs_of(const parameters::ParameterSet& set, const View& flat,
+                                  const Place& place, int owner) {
   const std::vector<ElementRange>& owned = set.owned_by(owner);
   std::vector<ElementRange> runs;
   size_t i = 0;
   for (const Parameter& parameter : set.all()) {
     const ElementRange range = owned[i++];
-    const Weight weight = parameter.compute();
-    if (weight.format != format) continue;
-    const int64_t begin = (weight.view.data() - flat.data()) / bytes_of(flat.dtype());
+    const View view = place(parameter);
+    if (view.absent()) continue;
+    const int64_t begin = (view.data() - flat.data()) / bytes_of(flat.dtype());
     append(runs, begin + range.begin, range.count);
   }
   return runs;
@@ -112,24 +112,32 @@ void finish(kernels::Exec& exec, comm::Communicator& data, parameters::Parameter
   }
 }
 
-void share_weights(kernels::Exec& exec, comm::Communicator& data, parameters::ParameterSet& set) {
-  if (data.size() == 1) return;
-  const device::NameScope scope(exec.device, "optimizer");
+void share_owned(comm::Communicator& data, const parameters::ParameterSet& set, View flat,
+                 const Place& place) {
   std::vector<comm::Ticket> tickets;
-  for (const auto& [format, tensor] : set.flat_computes()) {
-    const View flat = tensor;
-    const auto mine = weight_runs(set, format, flat, data.rank());
-    for (int rank = 0; rank < data.size(); ++rank) {
-      if (rank == data.rank()) continue;
-      for (const ElementRange& run : weight_runs(set, format, flat, rank))
-        tickets.push_back(data.start_receive(rank, flat.rows(run.begin, run.count), "weights"));
-      for (const ElementRange& run : mine)
-        tickets.push_back(data.start_send(rank, flat.rows(run.begin, run.count), "weights"));
-    }
+  const auto mine = runs_of(set, flat, place, data.rank());
+  for (int rank = 0; rank < data.size(); ++rank) {
+    if (rank == data.rank()) continue;
+    for (const ElementRange& run : runs_of(set, flat, place, rank))
+      tickets.push_back(data.start_receive(rank, flat.rows(run.begin, run.count), "weights"));
+    for (const ElementRange& run : mine)
+      tickets.push_back(data.start_send(rank, flat.rows(run.begin, run.count), "weights"));
   }
   wait_all(data, tickets);
+}
+
+void share_weights(kernels::Exec& exec, comm::Communicator& data, parameters::ParameterSet& set,
+                   const std::function<bool(const Parameter&)>& shared) {
+  if (data.size() == 1) return;
+  const device::NameScope scope(exec.device, "optimizer");
+  for (const auto& [format, tensor] : set.flat_computes()) {
+    share_owned(data, set, tensor, [&](const Parameter& parameter) {
+      const bool is_here = parameter.format() == format && shared(parameter);
+      return is_here ? parameter.mutable_compute() : View();
+    });
+  }
   for (Parameter& parameter : set.all()) {
-    if (parameter.trainable()) parameter.mark_changed();
+    if (parameter.trainable() && shared(parameter)) parameter.mark_changed();
   }
 }
 

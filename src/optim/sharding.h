@@ -9,6 +9,7 @@
 // return.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -34,8 +35,14 @@ PendingToOwners start_to_owners(kernels::Exec& exec, comm::Communicator& data,
 void finish(kernels::Exec& exec, comm::Communicator& data, parameters::ParameterSet& set,
             PendingToOwners pending);
 
-/// Compute weights: sends each owner's elements to all ranks.
-void share_weights(kernels::Exec& exec, comm::Communicator& data, parameters::ParameterSet& set);
+/// Where a parameter's elements lie, as one run: compute weights, codes of them; absent: nowhere.
+using Place = std::function<View(const parameters::Parameter& parameter)>;
+/// Sends each owner's elements of what parameters have in `flat` to all ranks.
+void share_owned(comm::Communicator& data, const parameters::ParameterSet& set, View flat,
+                 const Place& place);
+/// Compute weights, of all parameters that `shared` says: sends each owner's elements to all ranks.
+void share_weights(kernels::Exec& exec, comm::Communicator& data, parameters::ParameterSet& set,
+                   const std::function<bool(const parameters::Parameter&)>& shared);
 
 /// Brings a spread state tensor together on rank `root`, for a checkpoint. whole_N [local elements]
 /// is overwritten there and absent elsewhere; `owned` is this rank's run of it.

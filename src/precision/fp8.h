@@ -72,10 +72,13 @@ class Fp8 {
     View codes, scale;
   };
   const WeightCodes& weight(size_t product) const { return weights_[product]; }
+  /// All codes of a rank's weights, [elements], with gaps; absent where none were taken memory for.
+  View flat_weight_codes() const { return flat_codes_.view; }
 
   Scaling& scaling(Operand operand) {
     return operand == Operand::input ? input_ : operand == Operand::weight ? weight_ : gradient_;
   }
+  const Scaling& scaling(Operand operand) const { return const_cast<Fp8*>(this)->scaling(operand); }
   /// Whether operands leave a trace in the histories: in training alone.
   void set_record(Scaling::Record record) { record_ = record; }
   Scaling::Record record() const { return record_; }

@@ -106,7 +106,11 @@ void Scaling::quantize(kernels::Exec& exec, size_t index, ConstView x, const Des
     if (record == Record::amax && !history().absent()) arguments.amax = element(staged(), index);
     kernels::cast(exec, element(scale_inverse_N_, index), to.scales);
   }
-  kernels::quantize(exec, arguments);
+  if (x.num_elements() > 0) kernels::quantize(exec, arguments);
+}
+
+void Scaling::record(kernels::Exec& exec, size_t index, ConstView x) const {
+  if (!history().absent()) kernels::absolute_maximum(exec, x, element(staged(), index));
 }
 
 void Scaling::quantize_blocks(kernels::Exec& exec, ConstView x, const Destination& to,

@@ -66,7 +66,8 @@ class Scaling {
   /// codes = x quantised by the policy, [T, C]; `scales` receives what multiplies them, as
   /// scale_shape() says. `amax`, with current alone, is what measure() found. Optional, where
   /// tensors have one scale: `transposed`, the codes as [C, T], and `counts` (kernels::Quantize).
-  /// All overwritten, counts added to. Local; ready as of a later ticket.
+  /// All overwritten, counts added to. Of no rows the scale alone. Local; ready as of a later
+  /// ticket.
   struct Destination {
     View codes;
     View scales;
@@ -82,6 +83,9 @@ class Scaling {
   /// block and mx: numbers = what the codes of x stand for, bf16, [T, C], overwritten: exact, since
   /// scales are powers of two (bf16's denormals aside, which products take as zeros).
   void round(kernels::Exec& exec, ConstView x, View numbers, Along along) const;
+
+  /// Joins the magnitude of x to those of this step, as quantize() does. delayed; else nothing.
+  void record(kernels::Exec& exec, size_t index, ConstView x) const;
 
   /// delayed: the magnitudes of this step, f32 [N], to be reduced to their maximum over all ranks
   /// that hold parts of these tensors before update(). Absent with other policies.

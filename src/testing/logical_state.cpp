@@ -12,6 +12,7 @@
 namespace megalith::testing {
 
 void LogicalState::add(engine::Engine& engine) {
+  engine.complete_weights();
   device::Device& device = engine.device();
   size_t index = 0;
   for (const parameters::Parameter& parameter : engine.parameters().all()) {

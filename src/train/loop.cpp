@@ -124,6 +124,7 @@ void TrainingRun::end_step(bool saving) {
 
 void TrainingRun::write_samples() {
   const InBucket writing(journal_.goodput(), Bucket::samples);
+  engine_->complete_weights();
   for (const report::TextSample& sample : inputs_.hooks.samples(*engine_, position_.step))
     journal_.sample(sample);
 }
