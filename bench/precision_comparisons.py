@@ -164,3 +164,18 @@ def fp8_steps(r):
         step = statistics.median(plain)
         r.note(f"=> a check takes {100 * (statistics.median(checked) / step - 1):.0f} % of a step, "
                f"{(statistics.median(checked) / step - 1):.2f} % of the time with guard.every: 100")
+
+
+def fp8_decode(r):
+    """Tokens one after another from weights in 8 bits with a scale for each row, a Llama of 0.5B, in turn with bf16."""
+    shape = ("--family", "llama", "--layers", r.size(24, 2), "--hidden", r.size(1280, 64), "--heads", r.size(20, 2), "--ffn", r.size(3456, 96), "--vocab", r.size(49152, 512),
+             "--dtype", "bf16", "--prompt", r.size(64, 8), "--tokens", r.size(64, 4), "--samples", 1)
+    for _ in range(r.size(6, 1)):
+        for numerics in ("exact", "fast"):
+            for name, more in (("bf16", ()), ("fp8", ("--quantize", "fp8"))):
+                r.bench(f"fp8_decode.{numerics}.{name}", "decode", *shape, "--numerics", numerics, *more,
+                        only=("decode.tokens_per_second", "decode.share_of_read_bandwidth"))
+    for numerics in ("exact", "fast"):
+        rates = [r.median(f"fp8_decode.{numerics}.{name}.decode.tokens_per_second") for name in ("fp8", "bf16")]
+        if all(rates):
+            r.note(f"=> {numerics}: {rates[0]:.2f} tokens/s with fp8, {rates[0] / rates[1]:.2f}x of bf16")
