@@ -13,17 +13,24 @@ AT_ONCE = (1, 4, 8, 16, 32)
 
 
 @contextlib.contextmanager
-def served(r, command):
-    """The address of a server that says in a first line where it is."""
+def started(r, command):
+    """A server's process, and what it says in a first line."""
     r.say(command)
     process = subprocess.Popen([str(c) for c in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                                text=True, cwd=ROOT)
     try:
-        address = json.loads(process.stdout.readline())["http"]
-        yield address if "://" in address else f"http://{address}"
+        yield process, json.loads(process.stdout.readline())
     finally:
         process.terminate()
         process.wait()
+
+
+@contextlib.contextmanager
+def served(r, command):
+    """The address of a server."""
+    with started(r, command) as (_, ready):
+        address = ready["http"]
+        yield address if "://" in address else f"http://{address}"
 
 
 def sides_of(r, model, at_once, context):
@@ -109,3 +116,19 @@ def server_step(r):
     step, gap = 1e3 / r.median("server_step.decode.tokens_per_second"), r.median("server_step.served.between_tokens")
     if gap:
         r.note(f"=> one stream: {gap:.2f} ms between tokens, {100 * (gap / step - 1):.1f} % above the engine's step of {step:.2f} ms")
+
+
+def serve_memory(r):
+    """What a server plans, and the most that its process had in memory when all its blocks had been used."""
+    if not (model := smollm2(r)):
+        return
+    for at_once in (4, 16):
+        with started(r, sides_of(r, model, at_once, 1024)["megalith"]) as (process, ready):
+            r.run("warm", load_of(f"http://{ready['http']}", "megalith", "--at-once", at_once, "--requests", at_once, "--shortest", r.size(900, 100),
+                                  "--longest", r.size(900, 100), "--tokens", r.size(120, 8), "--seed", 1))
+            with open(f"/proc/{process.pid}/status") as status:
+                peak = next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) * 1024
+        planned = sum(ready["memory"].values())
+        r.add(f"serve_memory_{at_once}.planned", [planned / 2**20], "MiB")
+        r.add(f"serve_memory_{at_once}.resident", [peak / 2**20], "MiB")
+        r.note(f"=> {at_once} texts of 1,024 tokens: planned {planned / 2**20:.1f} MiB, 64 of them for the program; at most {peak / 2**20:.1f} MiB resident")

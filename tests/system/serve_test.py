@@ -270,6 +270,17 @@ class Protocol(ServeTest):
                 said += piece
         self.assertEqual(said.count(b"HTTP/1.1 200"), 100)
 
+    def test_memory_is_what_was_planned(self):
+        """Weights and the program, 64 MiB of it, and blocks, after all blocks were asked for."""
+        memory = self.server.ready["memory"]
+        self.assertGreater(memory["model_bytes"], 64 << 20)
+        self.assertGreater(memory["block_bytes"], 0)
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda n: self.server.complete("the cat " * 8, max_tokens=32, seed=n), range(8)))
+        with open(f"/proc/{self.server.process.pid}/status") as status:
+            peak = next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) << 10
+        self.assertLessEqual(peak, memory["model_bytes"] + memory["block_bytes"])
+
     def test_a_client_that_waits_is_told_to_go_on(self):
         body = json.dumps({"model": self.server.model, "prompt": "a", "max_tokens": 1}).encode()
         with socket.create_connection((self.server.host, self.server.port), timeout=PATIENCE) as connection:
