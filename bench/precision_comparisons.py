@@ -169,8 +169,8 @@ def fp8_steps(r):
 def fp8_decode(r):
     """Tokens one after another from weights in 8 bits with a scale for each row, a Llama of 0.5B, in turn with bf16."""
     shape = ("--family", "llama", "--layers", r.size(24, 2), "--hidden", r.size(1280, 64), "--heads", r.size(20, 2), "--ffn", r.size(3456, 96), "--vocab", r.size(49152, 512),
-             "--dtype", "bf16", "--prompt", r.size(64, 8), "--tokens", r.size(64, 4), "--samples", 1)
-    for _ in range(r.size(6, 1)):
+             "--dtype", "bf16", "--prompt", r.size(64, 8), "--tokens", r.size(64, 4), "--samples", r.size(3, 1))
+    for _ in range(r.size(2, 1)):
         for numerics in ("exact", "fast"):
             for name, more in (("bf16", ()), ("fp8", ("--quantize", "fp8"))):
                 r.bench(f"fp8_decode.{numerics}.{name}", "decode", *shape, "--numerics", numerics, *more,
