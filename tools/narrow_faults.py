@@ -143,6 +143,9 @@ NARROW_FAULTS = [
     Fault("numbers kept beside their codes", "src/layers/block.cpp",
           "path.has_norm_before() ? kept : InputKept::numbers", "path.has_norm_before() && keep == saved ? InputKept::numbers : kept",
           "account_test", "TracedStep.CodesTakeHalfOfWhatProductsAloneRead"),
+    Fault("flushed elements that nobody counts", "src/precision/guard.cpp",
+          " || share.flushed > options_.flushed", "",
+          "precision_test", "Guard.FlushedElementsCountBeyondTheirLimit"),
     Fault("magnitudes of weights forgotten where codes were sent", "src/engine/fp8_steps.cpp",
           "return optim::record_weights(model_.exec(), *fp8_, parameters());", "return;",
           "engine_test", "All/Fp8Layout.EveryLayout/0"),
@@ -156,6 +159,6 @@ NARROW_FAULTS = [
           "weights_are_complete_ = !as_codes;", "weights_are_complete_ = true;",
           "engine_test", "All/Fp8Layout.EveryLayout/0"),
     Fault("weights sent beside their codes", "src/engine/engine.cpp",
-          "return !as_codes || !fp8_->find(parameter.name());", "return true;",
+          "return !as_codes || !fp8_->find(parameter.name());", "return parameter.trainable();",
           "account_test", "TracedStep.RanksExchangeCodesOfWeights"),
 ]

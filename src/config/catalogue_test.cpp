@@ -48,7 +48,8 @@ precision.fp8.recipe precision.fp8.format
 precision.fp8.history precision.fp8.amax precision.fp8.margin precision.fp8.weight_gradients
 precision.fp8.first_layers precision.fp8.last_layers precision.fp8.guard.every
 precision.fp8.guard.warn precision.fp8.guard.trip precision.fp8.guard.cosine
-precision.fp8.guard.saturated precision.fp8.guard.patience precision.fp8.guard.quiet
+precision.fp8.guard.saturated precision.fp8.guard.flushed precision.fp8.guard.patience
+precision.fp8.guard.quiet
 precision.fp8.guard.fallback numerics
 checkpoint.every checkpoint.keep checkpoint.keep_best checkpoint.async memory.recompute
 memory.recompute_layers memory.offload

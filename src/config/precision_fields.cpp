@@ -67,13 +67,15 @@ void Fp8GuardSection::visit(FieldVisitor& v) {
           "share of an operand's elements beyond the largest code above which a check counts "
           "(delayed and current)",
           between(0, 1));
+  v.field("flushed", flushed,
+          "share of an operand's elements that become 0 above which a check counts (delayed and "
+          "current)",
+          between(0, 1));
   v.field("patience", patience, "checks in a row that count until products run in 16 bits",
           between(1, 1000000));
   v.field("quiet", quiet, "steps after which they are in 8 bits again", between(1, 9e15));
-  v.field(
-      "fallback", fallback,
-      "which do: those of the layer with the largest share of saturated (else flushed) elements, "
-      "or all");
+  v.field("fallback", fallback,
+          "which do: those of the layer that is furthest beyond saturated or flushed, or all");
 }
 
 }  // namespace megalith::config

@@ -17,6 +17,7 @@ struct Fp8GuardSection {
   double trip = 0.005;
   double cosine = 0.9;
   double saturated = 0.01;
+  double flushed = 0.3;
   int64_t patience = 3;
   int64_t quiet = 1000;
   Fp8Fallback fallback = Fp8Fallback::layer;

@@ -148,6 +148,7 @@ constexpr auto kRules = std::to_array<ResumeRule>({
     {"precision.fp8.guard.trip", needs_allow, kOther},
     {"precision.fp8.guard.cosine", needs_allow, kOther},
     {"precision.fp8.guard.saturated", needs_allow, kOther},
+    {"precision.fp8.guard.flushed", needs_allow, kOther},
     {"precision.fp8.guard.patience", needs_allow, kOther},
     {"precision.fp8.guard.quiet", needs_allow, kOther},
     {"precision.fp8.guard.fallback", needs_allow, kOther},

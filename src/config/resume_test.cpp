@@ -183,6 +183,7 @@ const std::map<OnResume, std::set<std::string>> kJudgements = {
       "precision.fp8.guard.trip",
       "precision.fp8.guard.cosine",
       "precision.fp8.guard.saturated",
+      "precision.fp8.guard.flushed",
       "precision.fp8.guard.patience",
       "precision.fp8.guard.quiet",
       "precision.fp8.guard.fallback",

@@ -55,8 +55,9 @@ std::optional<Fp8Layers> fp8_of(const config::PrecisionSection& p) {
                                                       : kernels::AmaxChoice::most_recent;
   scaling.margin = narrow<int>(p.fp8.margin);
   const config::Fp8GuardSection& g = p.fp8.guard;
-  fp8.guard = {g.every,     g.warn,     g.trip,  g.cosine,
-               g.saturated, g.patience, g.quiet, g.fallback == config::Fp8Fallback::all};
+  fp8.guard = {g.every,    g.warn,      g.trip,
+               g.cosine,   g.saturated, g.flushed,
+               g.patience, g.quiet,     g.fallback == config::Fp8Fallback::all};
   return fp8;
 }
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -26,23 +25,26 @@ Guard::Guard(const GuardOptions& options, std::vector<int64_t> layer_of)
 bool Guard::counts(const GuardCheck& check) const {
   if (check.difference() > options_.trip || !(check.cosine >= options_.cosine)) return true;
   return std::ranges::any_of(check.shares, [&](const OperandShares& share) {
-    return share.saturated > options_.saturated;
+    return share.saturated > options_.saturated || share.flushed > options_.flushed;
   });
 }
 
-/// Of those in 8 bits: the one with the largest share of saturated elements; where nothing
-/// saturates, of flushed ones. -1 where no share is known.
+/// Of those in 8 bits: the one with a share that is the largest part of its limit. -1 where no
+/// share is known.
 int64_t Guard::worst_layer(const GuardCheck& check) const {
-  std::map<int64_t, std::pair<double, double>> of_layer;
+  constexpr double kLeastLimit = 1e-6;  // a limit of 0 is one too
+  int64_t worst = -1;
+  double most = -1;
   for (size_t i = 0; i < check.shares.size(); ++i) {
     if (is_wide(i)) continue;
-    auto& [saturated, flushed] = of_layer[layer_of_[i]];
-    saturated = std::max(saturated, check.shares[i].saturated);
-    flushed = std::max(flushed, check.shares[i].flushed);
+    const double part =
+        std::max(check.shares[i].saturated / std::max(options_.saturated, kLeastLimit),
+                 check.shares[i].flushed / std::max(options_.flushed, kLeastLimit));
+    if (part <= most) continue;
+    most = part;
+    worst = layer_of_[i];
   }
-  const auto worst =
-      std::ranges::max_element(of_layer, {}, [](const auto& layer) { return layer.second; });
-  return worst == of_layer.end() ? -1 : worst->first;
+  return worst;
 }
 
 Guard::Verdict Guard::judge(int64_t step, const GuardCheck& check) {

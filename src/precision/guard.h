@@ -18,6 +18,7 @@ struct GuardOptions {
   double trip = 0.005;      // the same: beyond it a check counts
   double cosine = 0.9;      // of the two gradients: below it a check counts
   double saturated = 0.01;  // share of an operand's elements: above it a check counts
+  double flushed = 0.3;     // likewise
   int64_t patience = 3;     // checks in a row that count until products fall back
   int64_t quiet = 1000;     // steps until they return
   bool all = false;         // all of them fall back; else the layer that is worst off

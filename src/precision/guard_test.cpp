@@ -65,6 +65,19 @@ TEST(Guard, FlushedSharesDecideWhereNothingSaturates) {
   EXPECT_EQ(guard.num_wide(), 2);
 }
 
+/// Gradients that became 0 show in no loss, and hardly in a cosine that larger ones decide.
+TEST(Guard, FlushedElementsCountBeyondTheirLimit) {
+  Guard guard = make({.every = 10, .flushed = 0.25, .patience = 1});
+  GuardCheck check = differing(0);
+  check.shares = {{0, 0.1}, {0.005, 0.25}, {}, {}};
+  EXPECT_EQ(guard.judge(10, check), Verdict::good);
+  // Further beyond its limit than the other layer is within its own.
+  check.shares = {{0.009, 0.1}, {}, {0, 0.3}, {}};
+  EXPECT_EQ(guard.judge(20, check), Verdict::falls_back);
+  EXPECT_TRUE(guard.is_wide(2) && guard.is_wide(3));
+  EXPECT_EQ(guard.num_wide(), 2);
+}
+
 TEST(Guard, ItsStateIsWhole) {
   Guard guard = make({.every = 10, .patience = 2, .quiet = 50});
   guard.judge(10, differing(1));
