@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Latency of a batch that is read and written together, as benchmarks of engines measure it: all
-// prompts are as long, all begin at once, all write as many tokens.
+// For tests: latency of a batch that is read as a whole and then written, as FasterTransformer's
+// published tables have it: all prompts are as long, all begin at once, all write as many tokens.
 #pragma once
 
 #include "serving_plan/pass_time.h"

@@ -91,24 +91,24 @@ class Predictor {
     if (work_.arrivals > 0) {
       predict_load(times, limits, c);
     } else {
-      predict_batch(times, c);
+      predict_batch(times, limits, c);
     }
   }
 
-  void predict_batch(const PassTimes& times, Candidate& c) const {
+  /// Through the scheduler, which reads prompts between the steps of texts that have begun.
+  void predict_batch(const PassTimes& times, const Scheduler::Limits& limits, Candidate& c) const {
     if (c.details->sequences < static_cast<double>(c.batch)) {
       c.failure = fmt::format("no room: keys and values of {:.1f} requests of {} tokens fit",
                               c.details->sequences, work_.input + work_.output);
       return;
     }
-    const BatchLatency latency = batch_latency(times, c.pipeline,
-                                               {.batch = c.batch,
-                                                .input = work_.input,
-                                                .output = work_.output,
-                                                .chunk = c.details->chunk});
-    c.latency_ms = 1e3 * latency.total();
-    c.ttft_ms = 1e3 * latency.prefill;
-    c.tpot_ms = 1e3 * latency.per_token(work_.output);
+    const ServedLatencies served = serve_load(
+        times, inference::kv_groups(spec_), c.details->blocks, limits,
+        {.arrivals = 0, .input = work_.input, .output = work_.output, .requests = c.batch});
+    const double whole = served.whole.back(), first = served.first.back();
+    c.latency_ms = 1e3 * whole;
+    c.ttft_ms = 1e3 * first;
+    c.tpot_ms = 1e3 * (whole - first) / static_cast<double>(std::max<int64_t>(work_.output - 1, 1));
     c.throughput = throughput_of(c);
   }
 
@@ -208,7 +208,7 @@ std::vector<std::string> assumptions(const clusters::Cluster& cluster, const Wor
           ? fmt::format("{} requests arrive at random, {:.4g} a second at one copy of the "
                         "model; figures hold for 95 % of them",
                         workload.requests, workload.arrivals)
-          : "a batch begins and ends together; --arrivals says how requests come instead");
+          : "all requests of a batch come at once; --arrivals says how they come instead");
   return all;
 }
 

@@ -5,11 +5,11 @@
 // estimated; times are pass_time.h's.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
 #include "generate/block_plan.h"
-#include "serving_plan/batch_latency.h"
 #include "serving_plan/candidate.h"
 #include "serving_plan/served_load.h"
 

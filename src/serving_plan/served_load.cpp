@@ -16,6 +16,11 @@ namespace {
 using generate::Scheduler;
 using generate::Sequence;
 
+/// Sequences of which a pass does the same.
+bool is_alike(const Rows& a, const Rows& b) {
+  return a.count == b.count && a.past == b.past && a.chooses == b.chooses;
+}
+
 struct Served {
   Sequence sequence;
   double arrived = 0, first = 0, ended = 0;
@@ -34,7 +39,8 @@ class Server {
     double moment = 0;
     for (int64_t i = 0; i < load.requests; ++i) {
       const auto draw = static_cast<uint64_t>(i);
-      moment -= elementary::log(uniform_open(philox(key, draw, 0)[0])) / load.arrivals;
+      if (load.arrivals > 0)
+        moment -= elementary::log(uniform_open(philox(key, draw, 0)[0])) / load.arrivals;
       Served& served = *requests_.emplace_back(std::make_unique<Served>());
       served.arrived = moment;
       served.sequence.number = draw;
@@ -82,10 +88,15 @@ class Server {
   double pass(const std::vector<Scheduler::Part>& parts) {
     rows_.clear();
     for (const Scheduler::Part& part : parts) {
-      rows_.push_back({.count = static_cast<double>(part.count),
-                       .past = static_cast<double>(part.line().past),
-                       .times = 1,
-                       .chooses = part.is_last()});
+      const Rows rows{.count = static_cast<double>(part.count),
+                      .past = static_cast<double>(part.line().past),
+                      .times = 1,
+                      .chooses = part.is_last()};
+      if (!rows_.empty() && is_alike(rows_.back(), rows)) {
+        ++rows_.back().times;
+      } else {
+        rows_.push_back(rows);
+      }
     }
     return times_.through(rows_);
   }

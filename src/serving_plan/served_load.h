@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests that arrive at random, through the scheduler of the server (generate/scheduler.h)
-// itself, on a clock that passes move: no model, only how long a pass takes.
+// Requests that arrive at random or all at once, through the scheduler of the server
+// (generate/scheduler.h) itself, on a clock that passes move: no model, only how long a pass takes.
 #pragma once
 
 #include <vector>
@@ -12,7 +12,7 @@
 namespace megalith::serving_plan {
 
 struct ServedLoad {
-  double arrivals = 1;            // requests a second, a Poisson process
+  double arrivals = 1;            // requests a second, a Poisson process; 0: all at once
   int64_t input = 0, output = 0;  // tokens of a request
   int64_t requests = 400;         // that are simulated
   uint64_t seed = 1;

@@ -54,6 +54,22 @@ TEST_F(ServedLoadTest, APromptLongerThanAPassTakesSeveral) {
   EXPECT_NEAR(r.first.front(), 4 * prompt_, 1e-5 * pass_);
 }
 
+/// Prompts that come together are read one behind the other, each beside the steps of those before,
+/// whose tokens leave less room in a pass.
+TEST_F(ServedLoadTest, AllAtOnceWaitForOneAnother) {
+  const ServedLatencies r =
+      serve({.arrivals = 0, .input = 30, .output = 20, .requests = 4}, 4, 100000, 30);
+  EXPECT_NEAR(r.first.front(), prompt_, 1e-9);
+  EXPECT_GT(r.first.back(), 4.5 * prompt_);
+  EXPECT_EQ(r.whole.back(), r.seconds);
+  // The last text is alone for less than its length.
+  EXPECT_LT(r.whole.front(), r.whole.back());
+  const ServedLatencies roomy =
+      serve({.arrivals = 0, .input = 30, .output = 20, .requests = 4}, 4, 100000, 120);
+  EXPECT_EQ(roomy.first.front(), roomy.first.back());
+  EXPECT_NEAR(roomy.seconds, roomy.first.back() + 19 * pass_, 1e-9);
+}
+
 TEST_F(ServedLoadTest, MoreThanIsAnsweredMakesTheQueueGrow) {
   // A batch of 4 answers 4 requests in ten passes.
   const double answered = 4 / (10 * pass_);
