@@ -150,7 +150,7 @@ NARROW_FAULTS = [
           "return optim::record_weights(model_.exec(), *fp8_, parameters());", "return;",
           "engine_test", "All/Fp8Layout.EveryLayout/0"),
     Fault("codes that outlive their weights", "src/engine/engine.h",
-          "return codes_of_ == weights_version();", "return codes_of_ != 0;",
+          "return codes_of_ != 0 && codes_of_ == weights_version();", "return codes_of_ != 0;",
           "engine_test", "Fp8Resume.OfSpreadStateInTheSameEngine"),
     Fault("codes of a step that changed nothing thrown away", "src/engine/engine.cpp",
           "(applied || had_codes)", "applied",

@@ -38,7 +38,7 @@ constexpr int64_t kMostTemplateBytes = 16 << 20;
 bool is_chat_template(const std::string& text) { return text.ends_with(".jinja"); }
 
 int64_t virtual_tokens_of(const config::Recipe& recipe) {
-  return recipe.tune.method == config::TuneMethod::prompt ? recipe.tune.virtual_tokens : 0;
+  return recipe.tune.has_virtual_tokens() ? recipe.tune.virtual_tokens : 0;
 }
 
 /// The templates beside the model, or the recipe's.
@@ -199,7 +199,7 @@ int tune_model(const RecipeOptions& options, const TrainingOptions& extra, bool 
       std::max(training->most_learned(), validation ? validation->most_learned() : 0);
   if (added) log::info("{}", added->description);
   std::vector<int32_t> prompt;
-  if (virtual_tokens_of(recipe) > 0)
+  if (recipe.tune.method == config::TuneMethod::prompt)
     prompt = tune::first_tokens(recipe.tune, model.require_tokenizer(), spec.vocab,
                                 static_cast<uint64_t>(recipe.run.seed));
   Training run{.recipe = recipe,

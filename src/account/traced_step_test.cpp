@@ -152,14 +152,19 @@ TEST(TracedStep, PlansLearnedVectorsToTheByte) {
   }
 }
 
-/// And virtual tokens.
+/// And virtual tokens, those behind an encoder too: one that takes less than a pass, and more.
 TEST(TracedStep, PlansVirtualTokensToTheByte) {
-  for (const bool llama : {false, true}) {
+  using enum config::PromptEncoderKind;
+  const prompts::EncoderSpec encoders[] = {
+      {embedding, 0, 2}, {mlp, 12, 2}, {lstm, 8, 2}, {mlp, 1500, 2}, {lstm, 400, 1}};
+  for (const prompts::EncoderSpec& encoder : encoders) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
+      const bool llama = dtype == DType::bf16;
       engine::Settings settings = llama ? testing::toy_llama_settings() : toy_settings();
       settings.weights = settings.activations = dtype;
-      settings.virtual_tokens = prompts::table_of(3, settings.masters);
-      const std::string what = fmt::format("{} {} virtual tokens", settings.model.family, dtype);
+      settings.virtual_tokens = prompts::table_of(3, encoder, settings.masters);
+      const std::string what = fmt::format("{} {} virtual tokens, {} {}", settings.model.family,
+                                           dtype, name_of(encoder.kind), encoder.hidden);
       expect_planned(settings, 1, 2, what);
       settings.recompute.mode = layers::Recompute::full;
       settings.layout = {.tensor = 2, .pipeline = 3, .data = 2, .sequence = true};

@@ -58,7 +58,7 @@ parallel.schedule parallel.tensor_shards parallel.data_shards parallel.context p
 parallel.deadline_seconds
 tune.method tune.model tune.data tune.validation tune.template tune.overlong tune.rank tune.alpha
 tune.dropout tune.rslora tune.targets tune.labels tune.virtual_tokens tune.prompt_init
-tune.prompt_text
+tune.prompt_text tune.encoder tune.encoder_hidden tune.encoder_layers
 )";
 
 TEST(Catalogue, KeysAreFrozen) {

@@ -187,6 +187,9 @@ constexpr auto kRules = std::to_array<ResumeRule>({
     {"tune.virtual_tokens", refused, kShape},
     {"tune.prompt_init", needs_allow, "the run has begun with what it says"},
     {"tune.prompt_text", needs_allow, "the run has begun with what it says"},
+    {"tune.encoder", refused, kShape},
+    {"tune.encoder_hidden", refused, kShape},
+    {"tune.encoder_layers", refused, kShape},
 });
 
 /// "data.train.0.path" is judged as "data.train[].path".

@@ -10,8 +10,9 @@ void TuneSection::visit(FieldVisitor& v) {
   v.field(
       "method", method,
       "full: all weights train; lora: low-rank factors (Hu et al. 2022); ia3: learned vectors (Liu "
-      "et al. 2022); prompt: virtual tokens before texts (Lester et al. 2021); classify: all, "
-      "under a head of classes; the others are not built");
+      "et al. 2022); prompt: virtual tokens before texts (Lester et al. 2021); p_tuning: the same "
+      "made by an encoder (Liu et al. 2021); classify: all, under a head of classes; the others "
+      "are not built");
   v.field("model", model,
           "the model to tune: a run, a checkpoint, a Hugging Face folder or a GGUF file; of the "
           "section model only dropout counts then, and corpora are not read");
@@ -32,12 +33,22 @@ void TuneSection::visit(FieldVisitor& v) {
   v.field("labels", labels,
           "names of the classes in order (classify); of one, numbers are learned");
   v.field("virtual_tokens", virtual_tokens,
-          "how many virtual tokens stand before every text (prompt)", between(1, 1 << 16));
+          "how many virtual tokens stand before every text (prompt, p_tuning)",
+          between(1, 1 << 16));
   v.field(
       "prompt_init", prompt_init,
       "their rows begin as those of tokens, drawn from the first 5,000 of the vocabulary or of a "
       "text, or are drawn themselves (prompt)");
   v.field("prompt_text", prompt_text, "the text of prompt_init: text, again and again");
+  v.field(
+      "encoder", encoder,
+      "what makes their rows (p_tuning): mlp: three products; lstm: a bidirectional LSTM and two "
+      "products; embedding: nothing, they are a table");
+  v.field("encoder_hidden", encoder_hidden,
+          "width inside of the encoder, of an LSTM in one direction (p_tuning); 0: half of that of "
+          "the model's rows",
+          between(0, 1 << 16));
+  v.field("encoder_layers", encoder_layers, "layers of the LSTM (p_tuning)", between(1, 1 << 10));
 }
 
 }  // namespace megalith::config

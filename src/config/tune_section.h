@@ -13,6 +13,8 @@ using settings::name_of;
 enum class TuneMethod : uint8_t { full, lora, ia3, adapter, p_tuning, prompt, classify, dpo };
 /// What the rows of virtual tokens begin as.
 enum class PromptInit : uint8_t { vocabulary, text, random };
+/// What their rows are made by (prompts/prompt_encoder.h).
+enum class PromptEncoderKind : uint8_t { mlp, lstm, embedding };
 /// What becomes of examples that are longer than a sample.
 enum class Overlong : uint8_t { drop, truncate, refuse };
 
@@ -28,6 +30,10 @@ struct EnumNames<config::TuneMethod> {
 template <>
 struct EnumNames<config::PromptInit> {
   static constexpr std::array<std::string_view, 3> names = {"vocabulary", "text", "random"};
+};
+template <>
+struct EnumNames<config::PromptEncoderKind> {
+  static constexpr std::array<std::string_view, 3> names = {"mlp", "lstm", "embedding"};
 };
 template <>
 struct EnumNames<config::Overlong> {
@@ -52,6 +58,17 @@ struct TuneSection {
   int64_t virtual_tokens = 20;
   PromptInit prompt_init = PromptInit::vocabulary;
   std::string prompt_text;
+  PromptEncoderKind encoder = PromptEncoderKind::mlp;
+  int64_t encoder_hidden = 0;
+  int64_t encoder_layers = 2;
+  /// Whether virtual tokens train before texts.
+  bool has_virtual_tokens() const {
+    return method == TuneMethod::prompt || method == TuneMethod::p_tuning;
+  }
+  /// Whether what trains lies beside weights that stay.
+  bool trains_beside() const {
+    return method == TuneMethod::lora || method == TuneMethod::ia3 || has_virtual_tokens();
+  }
   void visit(FieldVisitor& v);
 };
 

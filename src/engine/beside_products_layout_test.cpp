@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // What trains beside a model's products, low-rank factors and learned vectors, or as virtual tokens
-// before texts: no layout, micro-batch or recomputation changes a bit of it. factors_test.cpp,
-// vectors_test.cpp and virtual_tokens_test.cpp have what each of them is.
+// before texts, themselves or behind an encoder: no layout, micro-batch or recomputation changes a
+// bit of it. factors_test.cpp, vectors_test.cpp and virtual_tokens_test.cpp have what each of them
+// is.
 #include "testing/beside_products.h"
 
 namespace megalith::engine {
 namespace {
 
+using config::PromptEncoderKind;
 using testing::Variant;
+using testing::with_encoder;
 using testing::with_factors;
 using testing::with_prompt;
 using testing::with_vectors;
@@ -60,6 +63,19 @@ std::vector<Variant> prompts() {
   return all;
 }
 
+std::vector<Variant> encoders() {
+  std::vector<Variant> all;
+  for (const auto kind : {PromptEncoderKind::mlp, PromptEncoderKind::lstm}) {
+    const char* const name = kind == PromptEncoderKind::mlp ? "mlp" : "lstm";
+    all.push_back({name, with_encoder(testing::toy_settings(), kind)});
+    Settings narrow = grouped();
+    narrow.weights = narrow.activations = DType::bf16;
+    narrow.ragged = true;
+    all.push_back({name, with_encoder(narrow, kind)});
+  }
+  return all;
+}
+
 class BesideProducts : public ::testing::TestWithParam<std::vector<Variant> (*)()> {
  protected:
   void expect_same_under(const parallel::Layout& layout, int zero = 0) {
@@ -76,6 +92,7 @@ class BesideProducts : public ::testing::TestWithParam<std::vector<Variant> (*)(
 INSTANTIATE_TEST_SUITE_P(Factors, BesideProducts, ::testing::Values(&factors));
 INSTANTIATE_TEST_SUITE_P(Vectors, BesideProducts, ::testing::Values(&vectors));
 INSTANTIATE_TEST_SUITE_P(Prompts, BesideProducts, ::testing::Values(&prompts));
+INSTANTIATE_TEST_SUITE_P(Encoders, BesideProducts, ::testing::Values(&encoders));
 
 TEST_P(BesideProducts, TensorRanks) {
   expect_same_under({.tensor = 2});

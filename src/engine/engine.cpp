@@ -74,16 +74,15 @@ void Engine::accumulate(int64_t step, std::span<const data::HostBatch> micro_bat
   layers::Context context = training_context(
       random_key(settings().seed, static_cast<uint64_t>(step)), settings().model.dropout);
   context.inspector = inspector;
+  parameters().derive(model_.exec());
   cast_weights();
   const int shards = settings().shards_per_rank();
   const parallel::TreeAccumulator tree(shards);
   const size_t per_shard = exact_div(micro_batches.size(), static_cast<size_t>(shards));
   optim::GradientBuckets buckets(model_.exec(), mesh().data(), parameters(),
                                  tree.additions_after(shards - 1));
-  // Weights that layers share are complete when all of backward is, and buckets go from the last
-  // parameter to the first.
-  const auto& shared = parameters().shared();
-  const size_t wait_below = shared.empty() ? 0 : shared.back().parameters.end;
+  // Buckets go from the last parameter to the first.
+  const size_t wait_below = parameters().complete_last();
   size_t complete_from = parameters().all().size();
   int64_t value = 0;
   for (int shard = 0; shard < shards; ++shard) {
@@ -117,8 +116,9 @@ void Engine::accumulate(int64_t step, std::span<const data::HostBatch> micro_bat
     }
     value += values;
     optim::sum_uses(model_.exec(), mesh(), parameters());
+    parameters().backward_derived(model_.exec());
     if (is_last) {  // the buckets do its additions
-      if (!shared.empty()) buckets.complete({0, complete_from});
+      if (wait_below > 0) buckets.complete({0, complete_from});
       break;
     }
     for (const auto& [into, from] : tree.additions_after(shard)) {
@@ -181,6 +181,8 @@ StepResult Engine::step(int64_t step, double lr, std::span<const data::HostBatch
   follow_gradients(norm.norm, result);
   update_scales(result.applied);
   if (parameters().storage().owners > 1) share_weights(result.applied, had_codes);
+  // Now, when least else is in workspace, for whoever reads the weights next.
+  parameters().derive(model_.exec());
   return result;
 }
 

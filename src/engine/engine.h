@@ -115,8 +115,8 @@ class Engine {
   void cast_weights();
   void share_weights(bool applied, bool had_codes);
   bool shares_codes() const;
-  bool codes_are_current() const { return codes_of_ == weights_version(); }
-  uint64_t weights_version() const;
+  bool codes_are_current() const { return codes_of_ != 0 && codes_of_ == weights_version(); }
+  uint64_t weights_version() const;  // of those that have codes
   void update_scales(bool applied);
   struct LossAndNorm {
     double loss = 0;

@@ -23,7 +23,8 @@ bool Engine::shares_codes() const {
 
 uint64_t Engine::weights_version() const {
   uint64_t version = 1;
-  for (const parameters::Parameter& parameter : parameters().all()) version += parameter.version();
+  for (const parameters::Parameter& parameter : parameters().all())
+    if (fp8_->find(parameter.name())) version += parameter.version();
   return version;
 }
 

@@ -66,6 +66,7 @@ layers::Context ShardedModel::inference_context() {
 void ShardedModel::through_stages(
     View x_TH, std::string_view label,
     FunctionRef<void(const models::Decoder& model_chunk, size_t chunk)> pass) {
+  set_.derive(exec_);
   comm::Communicator& pipeline = mesh_.pipeline();
   const int stage = mesh_.at().pipeline, stages = pipeline.size();
   for (size_t chunk = 0; chunk < chunks_.size(); ++chunk) {

@@ -163,6 +163,7 @@ int64_t state_bytes(const Engine& engine) {
 std::vector<checkpoint::TensorSource> state_tensors(Engine& engine, ShardedOptimizerState& spread) {
   std::vector<checkpoint::TensorSource> sources;
   const std::vector<ScaleArray> scales = scale_arrays(engine);
+  engine.parameters().derive(engine.model().exec());  // what follows is saved as it follows
   for (const StateTensor& tensor : state_list(engine)) {
     if (tensor.writer < 0) continue;
     if (tensor.scales) {

@@ -13,10 +13,15 @@
 namespace megalith::engine {
 namespace {
 
+using config::PromptEncoderKind;
+using ::testing::Each;
 using testing::expect_served_as_trained;
 using ::testing::HasSubstr;
+using testing::kEncoderRate;
 using testing::kPromptRate;
+using ::testing::Not;
 using testing::OneRank;
+using testing::with_encoder;
 using testing::with_prompt;
 
 using Ids = std::vector<int32_t>;
@@ -43,6 +48,20 @@ TEST(VirtualTokens, TheWeightsStayAndEveryRowMoves) {
   }
 }
 
+/// After some steps, an adapter of the rows as they are.
+void expect_served(const Settings& tuned, const Settings& settings) {
+  OneRank trained(tuned), plain(settings);
+  trained.train(2, tuned.schedule.peak);
+  layers::Adapter adapter(
+      plain.engine.parameters(), *plain.device,
+      {{std::string(layers::kTokenTableName), layers::AdapterRank::of_virtual_tokens(3)}});
+  for (auto& [weight, factors] : adapter.factors()) {
+    const std::string table(prompts::kTableName);
+    plain.device->copy(factors.virtual_PE, trained.engine.parameters().find(table)->compute());
+  }
+  expect_served_as_trained(trained, plain, adapter);
+}
+
 TEST(VirtualTokens, AStateHoldsTheirRowsAlone) {
   OneRank rank(with_prompt(testing::toy_settings()));
   for (const StateTensor& tensor : state_list(rank.engine))
@@ -50,20 +69,84 @@ TEST(VirtualTokens, AStateHoldsTheirRowsAlone) {
   EXPECT_EQ(state_list(rank.engine).size(), 3u);
 }
 
+/// What trains is the encoder; the rows follow from it, and are saved with it.
+TEST(VirtualTokens, BehindAnEncoderFollowFromIt) {
+  for (const auto kind : {PromptEncoderKind::mlp, PromptEncoderKind::lstm}) {
+    Settings settings = testing::toy_llama_settings();
+    settings.model.dropout = 0;
+    OneRank rank(with_encoder(settings, kind));
+    const auto before = rank.weights();
+    const auto samples = testing::toy_micro_batches(rank.settings, 1, 0);  // the same in every step
+    std::vector<double> losses;
+    for (int step = 1; step <= 20; ++step)
+      losses.push_back(
+          rank.engine.step(step, kEncoderRate, samples, testing::toy_weight(rank.settings, 1))
+              .loss);
+    EXPECT_LT(losses.back(), losses.front());
+    for (const auto& [name, values] : rank.weights())
+      EXPECT_EQ(values != before.at(name), name.starts_with("prompt.")) << name;
+    size_t rows = 0, trained = 0;
+    for (const StateTensor& tensor : state_list(rank.engine)) {
+      EXPECT_NE(tensor.name.find("prompt."), std::string::npos) << tensor.name;
+      ++(tensor.name.ends_with(prompts::kTableName) ? rows : trained);
+    }
+    EXPECT_EQ(rows, 1u);  // nothing of an optimizer
+    EXPECT_EQ(trained, kind == PromptEncoderKind::mlp ? 3 * 7u : 3 * (1 + 2 * 8 + 4u));
+  }
+}
+
+/// Also before the first step.
+TEST(VirtualTokens, BehindAnEncoderAreSavedAsTheyFollow) {
+  OneRank rank(with_encoder(testing::toy_settings(), PromptEncoderKind::mlp));
+  ShardedOptimizerState spread(rank.engine);
+  const auto rows = [&] {
+    for (const checkpoint::TensorSource& source : state_tensors(rank.engine, spread)) {
+      const auto* const values = source.view.as<float>();
+      if (source.name == prompts::kTableName)
+        return std::vector<float>(values, values + source.view.num_elements());
+    }
+    return std::vector<float>();
+  };
+  const std::vector<float> saved = rows();
+  ASSERT_EQ(saved.size(), 3u * static_cast<size_t>(rank.settings.model.hidden));
+  EXPECT_THAT(saved, Not(Each(0.0f)));
+  rank.engine.parameters().derive(rank.engine.model().exec());
+  EXPECT_EQ(rank.weights().at(std::string(prompts::kTableName)), saved);
+}
+
+TEST(VirtualTokens, BehindAnEncoderAreReadAsTheyFollow) {
+  const Settings settings = with_encoder(testing::toy_settings(), PromptEncoderKind::mlp);
+  OneRank rank(settings), made(settings);
+  made.engine.parameters().derive(made.engine.model().exec());
+  const Ids text = {1, 5, 2, 9};
+  EXPECT_EQ(inference::InferenceEngine(rank.engine.model()).score(text),
+            inference::InferenceEngine(made.engine.model()).score(text));
+}
+
+/// A part of an encoder may stay; the rows move with the rest.
+TEST(VirtualTokens, APartOfAnEncoderIsFrozen) {
+  for (const char* const part : {"prompt.embedding.*", "prompt.*head*"}) {
+    Settings settings = with_encoder(testing::toy_settings(), PromptEncoderKind::lstm);
+    settings.frozen = {part};
+    OneRank rank(settings);
+    const auto before = rank.weights();
+    rank.train(2, kEncoderRate);
+    for (const auto& [name, values] : rank.weights()) {
+      const bool moves = name.starts_with("prompt.") && !optim::matches(part, name);
+      EXPECT_EQ(values != before.at(name), moves) << name;
+    }
+  }
+}
+
 TEST(VirtualTokens, AreTrainedAsTheyAreServed) {
   for (Settings settings : {testing::toy_settings(), testing::toy_llama_settings()}) {
     settings.model.dropout = 0;
     settings.layout = {};
-    OneRank trained(with_prompt(settings)), plain(settings);
-    trained.train(2, kPromptRate);
-    layers::Adapter adapter(
-        plain.engine.parameters(), *plain.device,
-        {{std::string(layers::kTokenTableName), layers::AdapterRank::of_virtual_tokens(3)}});
-    for (auto& [weight, factors] : adapter.factors()) {
-      const std::string table(prompts::kTableName);
-      plain.device->copy(factors.virtual_PE, trained.engine.parameters().find(table)->compute());
+    for (const bool is_encoded : {false, true}) {
+      expect_served(
+          is_encoded ? with_encoder(settings, PromptEncoderKind::lstm) : with_prompt(settings),
+          settings);
     }
-    expect_served_as_trained(trained, plain, adapter);
   }
 }
 

@@ -8,8 +8,9 @@
 //   gradient   the master's type, accumulated over a step. [P, ...] partial rows where the sum over
 //              tokens is cut into token shards (kernels/reduction/token_shards.h). Two buffers for
 //              a tied embedding: input and output side are kept apart and added once.
-// A parameter that is not trained has its compute representation alone. Layers that share weights
-// are given one Parameter each, of the same weights, with gradient sums of its own.
+// A parameter that is not trained has its compute representation alone; one that follows from
+// others (derivation.h) has gradient sums too. Layers that share weights are given one Parameter
+// each, of the same weights, with gradient sums of its own.
 #pragma once
 
 #include <cstdint>
@@ -62,6 +63,8 @@ struct Declaration {
   /// It trains beside the weights of the model, which do not (layers/product_factors.h,
   /// layers/virtual_tokens.h).
   bool is_added = false;
+  /// It follows from others (derivation.h): a value and gradient sums, nothing of an optimizer's.
+  bool is_derived = false;
 };
 
 /// What a run changes of the declarations that layers make: what is trained, how it is stored.
@@ -94,6 +97,8 @@ class Parameter {
   bool is_matrix() const { return declaration_.shape.num_dims() >= 2; }
 
   bool trainable() const { return declaration_.trainable; }
+  /// Of what trains, and of what follows from it.
+  bool has_gradient() const { return declaration_.trainable || declaration_.is_derived; }
 
   /// [local shape]; f32 or f64, of a frozen parameter what is stored. Only where this rank holds
   /// all of it; else see owned_master().
@@ -120,10 +125,12 @@ class Parameter {
   Weight compute() const { return {compute_, format_, local_shape(), version()}; }
   /// As stored: in blocks u8 [groups, bytes] (tensor/blocks.h).
   View mutable_compute() const { return compute_; }
-  /// [local shape]: the reduced gradient, valid from the reduction to the next accumulation.
+  /// [local shape]: the reduced gradient, valid from the reduction to the next accumulation; absent
+  /// of what does not train.
   View gradient() const { return gradient_; }
   /// Where backward accumulates (+=): [local shape], or [P, local elements] if there are partial
-  /// rows. `which` is 1 for the output side of a tied embedding. A frozen parameter has none.
+  /// rows. `which` is 1 for the output side of a tied embedding. Without has_gradient() there is
+  /// none.
   View gradient_sum(int which = 0) const { return gradient_sums_.at(static_cast<size_t>(which)); }
   int num_gradients() const { return declaration_.num_gradients; }
   bool compute_is_master() const { return compute_.data() == master_.data(); }

@@ -55,12 +55,13 @@ int Parameter::canonical_shard(int local) const {
 
 Parameter& ParameterSet::declare(Declaration declaration) {
   if (rule_) rule_(declaration);
+  if (declaration.is_derived) declaration.trainable = false;
   if (Parameter* const known = find(declaration.name))
     return declare_again(*known, std::move(declaration));
   if (open_use_) declaration.is_copy = open_use_->use.number > 0;
   Parameter& parameter = parameters_.emplace_back(std::move(declaration));
   by_name_.emplace(parameter.name(), &parameter);
-  const int64_t sums = parameter.trainable() ? aligned(sum_shape(parameter).num_elements()) : 0;
+  const int64_t sums = parameter.has_gradient() ? aligned(sum_shape(parameter).num_elements()) : 0;
   gradient_begins_.push_back(gradient_begins_.back() + parameter.num_gradients() * sums);
   return parameter;
 }
@@ -167,10 +168,11 @@ void ParameterSet::select_level(int level) {
   int64_t offset = 0;
   for (Parameter& parameter : parameters_) {
     parameter.gradient_sums_.clear();
-    if (!parameter.trainable()) continue;
+    if (!parameter.has_gradient()) continue;
     for (int which = 0; which < parameter.num_gradients(); ++which) {
       parameter.gradient_sums_.push_back(part_of(flat, offset, sum_shape(parameter)));
     }
+    if (!parameter.trainable()) continue;
     // The reduced gradient takes the place of the first partial row of the first buffer: the tree
     // over the rows reads row 0 before it writes it.
     parameter.gradient_ =

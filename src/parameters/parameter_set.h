@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "device/device.h"
+#include "parameters/derivation.h"
 #include "parameters/parameter.h"
 
 namespace megalith::parameters {
@@ -82,6 +83,18 @@ class ParameterSet {
   /// Null when absent.
   Parameter* find(std::string_view name);
 
+  /// The last parameter declared follows from those from number `first` on (derivation.h).
+  void add_derived(size_t first, std::shared_ptr<const Derivation> derivation);
+  /// Makes the values that follow from what has changed since; before any pass that may read them.
+  /// Scratch from workspace. Queued; local.
+  void derive(kernels::Exec& exec);
+  /// Behind the backward of a data shard, in the level that is selected: the gradients of what
+  /// follows become those of what it follows from. Queued; local.
+  void backward_derived(kernels::Exec& exec);
+  /// Gradients of parameters before this one are complete when all of backward is: layers share
+  /// them, or others follow from them.
+  size_t complete_last() const;
+
   int64_t local_elements() const;
   int64_t global_elements() const;
 
@@ -140,6 +153,7 @@ class ParameterSet {
   std::unordered_map<std::string_view, Parameter*> by_name_;  // names of the deque's
   std::optional<OpenUse> open_use_;
   std::vector<SharedWeights> shared_;
+  std::vector<DerivedParameter> derived_;
   std::deque<Parameter> further_;  // uses, in the order of declaration
   Storage storage_;
   Ownership ownership_;

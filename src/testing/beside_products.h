@@ -38,6 +38,14 @@ inline engine::Settings with_prompt(engine::Settings settings) {
   return settings;
 }
 
+/// Rows move as far by less where an encoder makes them.
+inline constexpr double kEncoderRate = 0.02;
+inline engine::Settings with_encoder(engine::Settings settings, config::PromptEncoderKind kind) {
+  settings.virtual_tokens = prompts::table_of(3, {kind, 10, 2}, settings.masters);
+  settings.schedule.peak = kEncoderRate;
+  return settings;
+}
+
 /// One rank.
 struct OneRank {
   explicit OneRank(const engine::Settings& s)

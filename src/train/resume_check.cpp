@@ -22,20 +22,13 @@ void judge_content(const char* key, bool changed, std::span<const std::string> a
                         key, rule.reason, key);
 }
 
-/// Whether what trains lies beside weights that stay, and a checkpoint has that alone.
-bool trains_beside(const config::Recipe& recipe) {
-  const config::TuneMethod method = recipe.tune.method;
-  using config::TuneMethod;
-  return method == TuneMethod::lora || method == TuneMethod::ia3 || method == TuneMethod::prompt;
-}
-
 /// A fault when tuning would go on with other weights than it began with: those are nothing
 /// without theirs; of the others the checkpoint has all.
 void judge_base(const config::Recipe& recipe, const std::string& base, const nlohmann::json& state,
                 std::span<const std::string> allow, std::string& faults) {
   const auto recorded = state.find(base_key(recipe));
   const bool changed = recorded != state.end() && *recorded != base;
-  if (!trains_beside(recipe) || !changed)
+  if (!recipe.tune.trains_beside() || !changed)
     return judge_content("tune.model", changed, allow, faults);
   if (!faults.empty()) faults += "; ";
   faults += "the weights of tune.model are not those that this run began beside";
@@ -61,7 +54,7 @@ void judge_padding(const config::Recipe& before, const config::Recipe& now, int6
 }  // namespace
 
 std::string_view base_key(const config::Recipe& recipe) {
-  return trains_beside(recipe) ? "base" : "tuned";
+  return recipe.tune.trains_beside() ? "base" : "tuned";
 }
 
 void check_resume(const config::Recipe& recipe, const data::BatchSource& source,

@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "prompts/prompt_table.h"
 #include "tune/ia3_modules.h"
@@ -19,6 +21,31 @@ std::function<void(const std::filesystem::path&, const checkpoint::Reader&)> wri
   return [modules, tune](const std::filesystem::path& folder, const checkpoint::Reader& reader) {
     write_peft_folder(folder, reader, *modules, tune);
   };
+}
+
+/// Rows before texts, themselves or behind an encoder, with what a run says of them.
+AddedParameters virtual_tokens(const config::TuneSection& tune, const models::ModelSpec& spec,
+                               const std::string& description,
+                               std::function<layers::VirtualTokens(DType masters)> make) {
+  return {description,
+          [make = std::move(make)](engine::Settings& settings) {
+            settings.virtual_tokens = make(settings.masters);
+          },
+          [tune, spec](const std::filesystem::path& folder, const checkpoint::Reader& reader) {
+            write_prompt_folder(folder, reader, spec, tune);
+          }};
+}
+
+AddedParameters encoded_tokens(config::TuneSection tune, const models::ModelSpec& spec) {
+  const int64_t count = tune.virtual_tokens, width = spec.table_width();
+  if (tune.encoder_hidden == 0) tune.encoder_hidden = std::max<int64_t>(width / 2, 1);
+  const prompts::EncoderSpec encoder{tune.encoder, tune.encoder_hidden, tune.encoder_layers};
+  const int64_t elements = prompts::trained_elements(count, width, encoder);
+  return virtual_tokens(
+      tune, spec,
+      fmt::format("p_tuning: {} virtual tokens, of an encoder ({}): {} parameters", count,
+                  tune.encoder, elements),
+      [=](DType masters) { return prompts::table_of(count, encoder, masters); });
 }
 
 }  // namespace
@@ -50,15 +77,12 @@ std::optional<AddedParameters> added_parameters(const config::TuneSection& tune,
   }
   if (tune.method == config::TuneMethod::prompt) {
     const int64_t count = tune.virtual_tokens;
-    return AddedParameters{
+    return virtual_tokens(
+        tune, spec,
         fmt::format("prompt: {} virtual tokens, {} parameters", count, count * spec.table_width()),
-        [count](engine::Settings& settings) {
-          settings.virtual_tokens = prompts::table_of(count, settings.masters);
-        },
-        [tune, spec](const std::filesystem::path& folder, const checkpoint::Reader& reader) {
-          write_prompt_folder(folder, reader, spec, tune);
-        }};
+        [count](DType masters) { return prompts::table_of(count, masters); });
   }
+  if (tune.method == config::TuneMethod::p_tuning) return encoded_tokens(tune, spec);
   return std::nullopt;
 }
 

@@ -60,6 +60,23 @@ nlohmann::ordered_json config_of(const TargetModules& modules, const config::Tun
   return config;
 }
 
+/// What has made the rows; it is not in the folder.
+nlohmann::ordered_json encoder_of(const config::TuneSection& tune) {
+  const bool is_lstm = tune.encoder == config::PromptEncoderKind::lstm;
+  return {{"encoder_dropout", 0.0},
+          {"encoder_hidden_size", tune.encoder_hidden},
+          {"encoder_num_layers", tune.encoder_layers},
+          {"encoder_reparameterization_type", is_lstm ? "LSTM" : "MLP"}};
+}
+
+/// How rows began is of no account: who reads them begins with what they are.
+nlohmann::ordered_json beginning() {
+  return {{"prompt_tuning_init", "RANDOM"},
+          {"prompt_tuning_init_text", nullptr},
+          {"tokenizer_kwargs", nullptr},
+          {"tokenizer_name_or_path", nullptr}};
+}
+
 using Tensors = std::map<std::string, std::pair<Shape, Values>>;  // by name, as the file has them
 
 std::string tensor_name(const TargetModule& module, const char* suffix) {
@@ -134,17 +151,15 @@ void write_prompt_folder(const std::filesystem::path& folder, const checkpoint::
   Tensors tensors;
   tensors.emplace("prompt_embeddings", std::pair(Shape{tune.virtual_tokens, spec.table_width()},
                                                  read(reader, std::string(prompts::kTableName))));
-  nlohmann::ordered_json config = config_of(tune, "PROMPT_TUNING");
-  // How they began is of no account: who reads them begins with what they are.
+  const bool is_encoded = tune.method == config::TuneMethod::p_tuning &&
+                          tune.encoder != config::PromptEncoderKind::embedding;
+  nlohmann::ordered_json config = config_of(tune, is_encoded ? "P_TUNING" : "PROMPT_TUNING");
   config.update({{"num_attention_heads", spec.layer(0).attention.heads},
                  {"num_layers", spec.num_layers()},
                  {"num_transformer_submodules", 1},
                  {"num_virtual_tokens", tune.virtual_tokens},
-                 {"prompt_tuning_init", "RANDOM"},
-                 {"prompt_tuning_init_text", nullptr},
-                 {"token_dim", spec.table_width()},
-                 {"tokenizer_kwargs", nullptr},
-                 {"tokenizer_name_or_path", nullptr}});
+                 {"token_dim", spec.table_width()}});
+  config.update(is_encoded ? encoder_of(tune) : beginning());
   write(folder, tensors, config);
 }
 

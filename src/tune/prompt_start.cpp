@@ -67,8 +67,9 @@ std::string without_virtual_mark(const std::string& text, bool has_them) {
   const size_t at = text.find(kMark);
   if (at == std::string::npos) return text;
   if (!has_them)
-    throw UserError("recipe: tune.template has {}...: virtual tokens are for tune.method: prompt",
-                    kMark);
+    throw UserError(
+        "recipe: tune.template has {}...: virtual tokens are for tune.method: prompt or p_tuning",
+        kMark);
   if (text == kFirstMark) throw UserError("recipe: tune.template has no text behind {}", text);
   std::string rest = text.starts_with(kFirstMark) ? text.substr(kFirstMark.size()) : text;
   if (rest.find(kMark) != std::string::npos) {

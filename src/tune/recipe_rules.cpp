@@ -20,8 +20,9 @@ constexpr std::string_view kReplaced[] = {
 constexpr std::string_view kOfTexts[] = {"tune.template"};
 constexpr std::string_view kOfLabels[] = {"tune.labels"};
 constexpr std::string_view kOfLora[] = {"tune.rank", "tune.alpha", "tune.dropout", "tune.rslora"};
-constexpr std::string_view kOfPrompts[] = {"tune.virtual_tokens", "tune.prompt_init",
-                                           "tune.prompt_text"};
+constexpr std::string_view kOfVirtualTokens[] = {"tune.virtual_tokens"};
+constexpr std::string_view kOfPrompts[] = {"tune.prompt_init", "tune.prompt_text"};
+constexpr std::string_view kOfEncoders[] = {"tune.encoder"};
 constexpr std::string_view kOfModules[] = {"tune.targets"};
 
 bool begins_with_one(std::string_view path, std::span<const std::string_view> beginnings) {
@@ -49,6 +50,20 @@ void check_prompt(const config::Recipe& r, std::vector<std::string>& faults) {
     faults.emplace_back("tune.prompt_init: text needs tune.prompt_text");
   if (!begins_with_text && !r.tune.prompt_text.empty())
     faults.emplace_back("tune.prompt_text has no effect without tune.prompt_init: text; set that");
+}
+
+/// Keys of an encoder that has nothing of the kind.
+void check_encoder(const config::Recipe& r, const config::Recipe& standard,
+                   std::vector<std::string>& faults) {
+  using enum config::PromptEncoderKind;
+  const auto unread = [&](const char* key, bool is_set) {
+    if (is_set)
+      faults.push_back(
+          fmt::format("tune.{} has no effect with tune.encoder: {}", key, r.tune.encoder));
+  };
+  unread("encoder_hidden", r.tune.encoder == embedding && r.tune.encoder_hidden > 0);
+  unread("encoder_layers",
+         r.tune.encoder != lstm && r.tune.encoder_layers != standard.tune.encoder_layers);
 }
 
 void check_what_is_given(const config::Recipe& r, std::vector<std::string>& faults) {
@@ -81,10 +96,10 @@ void check_recipe(const config::Recipe& recipe, const config::Recipe& standard,
     faults.emplace_back("tune.model names no model to tune; set it to a run or a folder");
   const bool classifies = method == TuneMethod::classify;
   const bool lora = method == TuneMethod::lora, ia3 = method == TuneMethod::ia3,
-             prompt = method == TuneMethod::prompt;
-  if (method != TuneMethod::full && !lora && !ia3 && !prompt && !classifies)
+             prompt = method == TuneMethod::prompt, encodes = method == TuneMethod::p_tuning;
+  if (method != TuneMethod::full && !recipe.tune.trains_beside() && !classifies)
     faults.push_back(fmt::format(
-        "tune.method {} is not built; full, lora, ia3, prompt and classify are", method));
+        "tune.method {} is not built; full, lora, ia3, prompt, p_tuning and classify are", method));
   const auto unread = [&](const std::string& path, bool is_read, const char* instead) {
     if (is_read) return;
     faults.push_back(
@@ -93,6 +108,7 @@ void check_recipe(const config::Recipe& recipe, const config::Recipe& standard,
                     path, method, instead));
   };
   check_what_is_given(recipe, faults);
+  if (encodes) check_encoder(recipe, standard, faults);
   for (const config::Difference& change : config::differences(standard, recipe)) {
     if (change.path == "model.dropout") continue;
     if (begins_with_one(change.path, kReplaced)) {
@@ -100,7 +116,10 @@ void check_recipe(const config::Recipe& recipe, const config::Recipe& standard,
                                    change.path));
     }
     if (begins_with_one(change.path, kOfLora)) unread(change.path, lora, "lora");
+    if (begins_with_one(change.path, kOfVirtualTokens))
+      unread(change.path, prompt || encodes, "prompt or p_tuning");
     if (begins_with_one(change.path, kOfPrompts)) unread(change.path, prompt, "prompt");
+    if (begins_with_one(change.path, kOfEncoders)) unread(change.path, encodes, "p_tuning");
     if (begins_with_one(change.path, kOfModules)) unread(change.path, lora || ia3, "lora or ia3");
     if (begins_with_one(change.path, kOfLabels)) unread(change.path, classifies, "classify");
     if (begins_with_one(change.path, kOfTexts)) unread(change.path, !classifies, "full");

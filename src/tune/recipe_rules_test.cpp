@@ -58,12 +58,12 @@ TEST(RecipeRules, NameWhatHasNoMeaning) {
   refused([](auto& r) { r.tune.rank = 4; }, "tune.rank has no effect with tune.method: full");
   refused([](auto& r) { r.train.validate_every = 5; }, "train.validate_every needs");
   refused([](auto& r) { r.tune.validation = {"b"}; }, "tune.validation has no effect");
-  for (const auto method :
-       {config::TuneMethod::adapter, config::TuneMethod::p_tuning, config::TuneMethod::dpo})
-    refused(
-        [&](auto& r) { r.tune.method = method; },
-        fmt::format("tune.method {} is not built; full, lora, ia3, prompt and classify are", method)
-            .c_str());
+  for (const auto method : {config::TuneMethod::adapter, config::TuneMethod::dpo})
+    refused([&](auto& r) { r.tune.method = method; },
+            fmt::format(
+                "tune.method {} is not built; full, lora, ia3, prompt, p_tuning and classify are",
+                method)
+                .c_str());
   const auto ia3 = [](auto change) {
     return [=](config::Recipe& r) {
       r.tune.method = config::TuneMethod::ia3;
@@ -99,6 +99,41 @@ TEST(RecipeRules, NameWhatHasNoMeaning) {
           "tune.virtual_tokens has no effect with tune.method: full");
   refused([](auto& r) { r.tune.prompt_init = config::PromptInit::random; },
           "tune.prompt_init has no effect");
+  const auto p_tuning = [](auto change) {
+    return [=](config::Recipe& r) {
+      r.tune.method = config::TuneMethod::p_tuning;
+      change(r);
+    };
+  };
+  using config::PromptEncoderKind;
+  EXPECT_EQ(fault(p_tuning([](auto& r) {
+              r.tune.virtual_tokens = 4;
+              r.tune.encoder_hidden = 64;
+            })),
+            "");
+  EXPECT_EQ(fault(p_tuning([](auto& r) {
+              r.tune.encoder = PromptEncoderKind::lstm;
+              r.tune.encoder_hidden = 64;
+              r.tune.encoder_layers = 3;
+            })),
+            "");
+  EXPECT_EQ(fault(p_tuning([](auto& r) { r.tune.encoder = PromptEncoderKind::embedding; })), "");
+  refused(p_tuning([](auto& r) { r.tune.encoder_layers = 3; }),
+          "tune.encoder_layers has no effect with tune.encoder: mlp");
+  // All at once.
+  const auto table = p_tuning([](auto& r) {
+    r.tune.encoder = PromptEncoderKind::embedding;
+    r.tune.encoder_hidden = 64;
+    r.tune.encoder_layers = 3;
+    r.tune.prompt_init = config::PromptInit::random;
+  });
+  refused(table, "tune.encoder_hidden has no effect with tune.encoder: embedding");
+  refused(table, "tune.encoder_layers has no effect with tune.encoder: embedding");
+  refused(table, "tune.prompt_init has no effect with tune.method: p_tuning");
+  refused(prompt([](auto& r) { r.tune.encoder_hidden = 64; }),
+          "tune.encoder_hidden has no effect with tune.method: prompt");
+  refused(prompt([](auto& r) { r.tune.encoder = PromptEncoderKind::lstm; }),
+          "tune.encoder has no effect with tune.method: prompt");
   const auto classify = [](auto change) {
     return [=](config::Recipe& r) {
       r.tune.method = config::TuneMethod::classify;

@@ -9,6 +9,7 @@ LoRA:      losses of every step, and the factors after the last, of several fami
            which softmax is blind), so that one run's distance says which way a rounding fell: ratios of 0.04 and 7 are common
 IA3:       the same of learned vectors; without targets they are those that peft takes for the family
 Prompt:    the same of virtual tokens; they begin as the rows that peft takes of a text's tokens
+P-tuning:  the same of rows that an encoder makes, an MLP and an LSTM, begun from the same encoder
 Full:      the same of all weights, against transformers
 Results:   the adapter's folder opens in peft, whose logits are those of the trained module
 
@@ -31,10 +32,10 @@ from comparison import TEXT, Checks, model_arguments, run
 from decoder_folders import BOUND, in_double
 
 VOCABULARY, STEPS, EXAMPLES, SEEDS = 300, 50, 12, range(3, 12)
-RATES = {"full": 3e-4, "lora": 3e-3, "ia3": 1e-2, "prompt": 3e-2}
+RATES = {"full": 3e-4, "lora": 3e-3, "ia3": 1e-2, "prompt": 3e-2, "p_tuning": 3e-3}
 # Of virtual tokens all is movement, and what a rounded beta1 makes of the momentum, 1 - beta1 beside 1 less beta1 in float32, would be all
 # that is seen; 0.875 is not rounded.
-BETA1 = {"full": 0.9, "lora": 0.9, "ia3": 0.9, "prompt": 0.875}
+BETA1 = {"full": 0.9, "lora": 0.9, "ia3": 0.9, "prompt": 0.875, "p_tuning": 0.875}
 SIZES = {"vocab_size": VOCABULARY, "max_position_embeddings": 96, "eos_token_id": VOCABULARY - 1}
 GROUPED = SIZES | {"hidden_size": 48, "intermediate_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2}
 MODELS = {
@@ -59,6 +60,11 @@ IA3_CASES = {
 }
 PROMPT_CASES = {family: [{"virtual_tokens": 6}] for family in MODELS}
 PROMPT_TEXT = "the words of a text"
+ENCODER_CASES = {family: [{"encoder": "mlp", "hidden": 24, "layers": 2, "virtual_tokens": 6}, {"encoder": "lstm", "hidden": 16, "layers": 2, "virtual_tokens": 6}]
+                 for family in MODELS}
+
+
+KINDS = {"rank": "lora", "encoder": "p_tuning", "virtual_tokens": "prompt"}
 
 
 def write_examples(path, text):
@@ -132,6 +138,10 @@ def distance(a, exact):
 
 def apart(a, exact):
     return math.sqrt(sum((x - y) ** 2 for x, y in zip(a, exact)) / len(exact))
+
+
+def rows_of(model):
+    return {"prompt_embeddings": model.get_prompt_embedding_to_save("default").double()}
 
 
 class Distances:
@@ -210,7 +220,16 @@ run: {{threads: 1, seed: {seed}}}
 
     def prompt(self, case, distances):
         count = case["virtual_tokens"]
-        self.beside("prompt", [], distances, tune__virtual_tokens=count, tune__prompt_init="text", tune__prompt_text=PROMPT_TEXT,
+
+        def make(start):
+            # peft does not go on with rows that it reads.
+            rows = safetensors.torch.load_file(start / "adapter/adapter_model.safetensors")["prompt_embeddings"]
+            model = peft.get_peft_model(opened(self.base), peft.PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=len(rows)))
+            with torch.no_grad():
+                model.prompt_encoder["default"].embedding.weight.copy_(rows)
+            return model
+
+        self.beside("prompt", [], distances, make, tune__virtual_tokens=count, tune__prompt_init="text", tune__prompt_text=PROMPT_TEXT,
                     train__sequence_length=self.length + count)
         # They begin as peft's do.
         ids = tokenizers.Tokenizer.from_file(str(self.base / "tokenizer.json")).encode(PROMPT_TEXT).ids
@@ -219,28 +238,42 @@ run: {{threads: 1, seed: {seed}}}
             rows = opened(self.base).get_input_embeddings()(torch.tensor((ids * count)[:count]))
         distances.defaults.append(torch.equal(start, rows))
 
-    def beside(self, method, targets, distances, **settings):
-        """What trains beside the weights; names of its tensors."""
+    def p_tuning(self, case, distances):
+        count = case["virtual_tokens"]
+        config = peft.PromptEncoderConfig(task_type="CAUSAL_LM", num_virtual_tokens=count, encoder_reparameterization_type=case["encoder"].upper(),
+                                          encoder_hidden_size=case["hidden"], encoder_num_layers=case["layers"])
+
+        def make(start):
+            # The checkpoint has the encoder, under the names of peft's.
+            tensors = {}
+            for file in (start / "checkpoints/step-00000000").glob("*.safetensors"):
+                tensors |= safetensors.torch.load_file(file)
+            model = peft.get_peft_model(opened(self.base), config)
+            model.prompt_encoder["default"].load_state_dict({name.removeprefix("prompt."): tensor for name, tensor in tensors.items()
+                                                             if name.startswith("prompt.") and name != "prompt.weight"})
+            # What it makes of them is what is served.
+            rows = safetensors.torch.load_file(start / "adapter/adapter_model.safetensors")["prompt_embeddings"]
+            distances.defaults.append(torch.allclose(rows_of(model)["prompt_embeddings"].float(), rows, rtol=1e-5, atol=1e-6))
+            return model
+
+        layers = {"tune__encoder_layers": case["layers"]} if case["encoder"] == "lstm" else {}
+        self.beside("p_tuning", [case["encoder"]], distances, make, rows_of, tune__virtual_tokens=count, tune__encoder=case["encoder"],
+                    tune__encoder_hidden=case["hidden"], train__sequence_length=self.length + count, **layers)
+
+    def beside(self, method, targets, distances, make=None, get=factors_of, **settings):
+        """What trains beside the weights; names of its tensors. `make`: from the folder of a run that has not begun."""
         out = "-".join([method, *targets])
-        if targets:
+        if targets and make is None:
             settings["tune__targets"] = f"[{', '.join(targets)}]"
         self.tune(out + "-start", method, **settings, train__steps=0)
         losses = self.tune(out, method, **settings)
 
-        start = self.folder / f"{out}-start/adapter"
-
-        def make():
-            if method != "prompt":
-                return peft.PeftModel.from_pretrained(opened(self.base), start, is_trainable=True)
-            # peft does not go on with rows that it reads.
-            rows = safetensors.torch.load_file(start / "adapter_model.safetensors")["prompt_embeddings"]
-            model = peft.get_peft_model(opened(self.base), peft.PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=len(rows)))
-            with torch.no_grad():
-                model.prompt_encoder["default"].embedding.weight.copy_(rows)
-            return model
+        def begun():
+            start = self.folder / f"{out}-start"
+            return make(start) if make else peft.PeftModel.from_pretrained(opened(self.base), start / "adapter", is_trainable=True)
 
         result = safetensors.torch.load_file(self.folder / out / "adapter/adapter_model.safetensors")
-        self.compare(method, losses, {key: value.double() for key, value in result.items()}, make, factors_of, distances)
+        self.compare(method, losses, {key: value.double() for key, value in result.items()}, begun, get, distances)
         # What is written opens in peft, and says there what it says here.
         model = peft.PeftModel.from_pretrained(opened(self.base), self.folder / out / "adapter").eval()
         ids = self.examples[0][0]
@@ -264,6 +297,8 @@ run: {{threads: 1, seed: {seed}}}
 
 
 def name_of(case):
+    if "encoder" in case:
+        return f"p-tuning by an {case['encoder']} of {case['hidden']}"
     if "virtual_tokens" in case:
         return f"prompt of {case['virtual_tokens']}"
     if "rank" not in case:
@@ -275,13 +310,14 @@ def main():
     arguments = model_arguments(__doc__, TEXT, ("family", {"nargs": "*", "help": "default: all"}))
     checks = Checks()
     for family in arguments.family or MODELS:
-        cases = CASES[family] + IA3_CASES[family] + PROMPT_CASES[family]
+        cases = CASES[family] + IA3_CASES[family] + PROMPT_CASES[family] + ENCODER_CASES[family]
         of_case, of_full = [Distances() for _ in cases], Distances()
         for seed in SEEDS:
             with tempfile.TemporaryDirectory() as folder:
                 tuning = Tuning(arguments.megalith, pathlib.Path(folder), family, arguments.text, seed)
                 for case, distances in zip(cases, of_case):
-                    (tuning.lora if "rank" in case else tuning.prompt if "virtual_tokens" in case else tuning.ia3)(case, distances)
+                    kind = next((kind for key, kind in KINDS.items() if key in case), "ia3")
+                    getattr(tuning, kind)(case, distances)
                 tuning.full(of_full)
         for case, distances in zip(cases, of_case):
             distances.judge(checks, f"{family}, {name_of(case)}")

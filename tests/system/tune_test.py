@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tuning: all weights, low-rank factors, learned vectors or virtual tokens of a model that is there, from examples to what is served: python3 tune_test.py PROGRAM"""
+"""Tuning: all weights, low-rank factors, learned vectors, virtual tokens or their encoder of a model that is there, from examples to what is served: python3 tune_test.py PROGRAM"""
 import json
 import random
 import shutil
@@ -14,6 +14,8 @@ TEMPLATE = ("{% for m in messages %}<{{ m.role[0] }}>{{ m.content }}<|endoftext|
 LORA = ("tune.method=lora", "tune.rank=4", "tune.alpha=8")
 IA3 = ("tune.method=ia3", "optimizer.lr=3e-2")
 PROMPT = ("tune.method=prompt", "tune.virtual_tokens=6", "optimizer.lr=5e-2")
+MLP = ("tune.method=p_tuning", "tune.virtual_tokens=6", "tune.encoder_hidden=24", "optimizer.lr=3e-3")
+LSTM = (*MLP, "tune.encoder=lstm")
 
 
 def examples(count, seed):
@@ -88,7 +90,7 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
         self.assertNotEqual(self.losses("chats"), self.losses("own"))
 
     def test_no_layout_changes_a_bit(self):
-        for method, settings in (("full", ()), ("lora", LORA), ("ia3", IA3), ("prompt", PROMPT)):
+        for method, settings in (("full", ()), ("lora", LORA), ("ia3", IA3), ("prompt", PROMPT), ("mlp", MLP), ("lstm", LSTM)):
             self.tune(f"{method}-1", *settings)
             for number, layout in enumerate((("parallel.tensor=2",), ("parallel.pipeline=2",), ("parallel.data=2", "parallel.zero=1"),
                                              ("parallel.tensor=2", "parallel.sequence=true", "memory.recompute=full"),
@@ -116,7 +118,9 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
                                 ("ia3 targets", (*IA3, "tune.targets=[up_proj]")), ("prompt", PROMPT), ("tokens", (*PROMPT, "tune.virtual_tokens=7")),
                                 ("drawn", (*PROMPT, "tune.prompt_init=random")),
                                 ("text", (*PROMPT, "tune.prompt_init=text", 'tune.prompt_text="yes or no"')),
-                                ("other text", (*PROMPT, "tune.prompt_init=text", 'tune.prompt_text="no or yes"')), ("full", ()), ("template", ('tune.template="{prompt}={completion}"',)),
+                                ("other text", (*PROMPT, "tune.prompt_init=text", 'tune.prompt_text="no or yes"')), ("mlp", MLP), ("hidden", (*MLP, "tune.encoder_hidden=25")),
+                                ("lstm", LSTM), ("layers", (*LSTM, "tune.encoder_layers=1")), ("embedding", (*PROMPT[1:], "tune.method=p_tuning", "tune.encoder=embedding", "optimizer.lr=4e-2")),
+                                ("frozen encoder", (*MLP, "optimizer.frozen=[prompt.mlp_head.*]")), ("full", ()), ("template", ('tune.template="{prompt}={completion}"',)),
                                 ("drop", ("train.sequence_length=9",)), ("truncate", ("train.sequence_length=9", "tune.overlong=truncate"))):
             self.tune(f"key-{name}", *overrides)
             losses = tuple(self.losses(f"key-{name}"))
@@ -125,7 +129,7 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
 
     def test_the_recipes_run(self):
         small = ("train.epochs=", "train.steps=2", "train.sequence_length=64", "run.threads=1", f"tune.model={self.model}", f"tune.data={self.chats}")
-        for name in ("full", "lora", "ia3", "prompt"):
+        for name in ("full", "lora", "ia3", "prompt", "p_tuning"):
             words = [word for o in (*small, f"run.out={self.folder / 'recipe'}-{name}") for word in ("--set", o)]
             last = run_json("tune", ROOT / f"recipes/tune/{name}.yaml", *words)
             self.assertEqual((last["step"], last["status"]), (2, "finished"))
@@ -208,8 +212,36 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
         self.tune("unmarked", *PROMPT, 'tune.template="{prompt} {completion}"')
         self.assertEqual(self.losses("marked"), self.losses("unmarked"))
 
+    def test_rows_of_an_encoder_are_what_was_trained(self):
+        line = self.folder / "encoded.jsonl"
+        line.write_text("".join(json.dumps({"text": prompt + answer}) + "\n" for prompt, answer in list(examples(60, 1))[:10]))
+
+        def answered(*options):
+            lines = run("evaluate", "score", "--checkpoint", self.model, "--input", line, "--threads", 1, "--json", *options).splitlines()
+            return sum(sum(json.loads(one)["logprobs"][-3:]) for one in lines)
+
+        alone = answered()
+        for name, settings, said in (("mlp", MLP, ("P_TUNING", "MLP", 24, 2)), ("lstm", LSTM, ("P_TUNING", "LSTM", 24, 2)),
+                                     ("rows", (*MLP, "tune.encoder=embedding", "tune.encoder_hidden=0", "optimizer.lr=5e-2"), ("PROMPT_TUNING",))):
+            out = f"{name}-long"
+            last = json.loads(self.tune(out, *settings, "train.steps=150", "train.validate_every=75", f"tune.validation={self.held}",
+                                        "train.sample_every=150", "train.sample_prompts=[the cat]"))
+            first = json.loads((self.folder / out / "metrics.jsonl").read_text().splitlines()[0])
+            self.assertLess(last["loss"], 0.75 * first["loss"], name)
+            self.assertLess(last["validation_loss"], 0.75 * first["loss"], name)
+            adapter = self.folder / out / "adapter"
+            config = json.loads((adapter / "adapter_config.json").read_text())
+            self.assertEqual((config["num_virtual_tokens"], config["token_dim"], config["task_type"]), (6, 32, "CAUSAL_LM"))
+            keys = ("peft_type", "encoder_reparameterization_type", "encoder_hidden_size", "encoder_num_layers")
+            self.assertEqual(tuple(config[key] for key in keys if key in config), said)
+            # The folder has the rows as they are behind the last step, and those alone.
+            self.assertGreater(answered("--adapter", adapter), alone + 10, name)
+            self.assertLess(adapter.joinpath("adapter_model.safetensors").stat().st_size, 6 * 32 * 4 + 300)
+            memory = json.loads((self.folder / out / "run.json").read_text())["memory"]
+            self.assertEqual(memory["planned"]["total"], memory["measured"]["total"])
+
     def test_a_run_goes_on_where_it_stopped(self):
-        for method, settings in (("full", ()), ("lora", LORA), ("ia3", IA3), ("prompt", PROMPT)):
+        for method, settings in (("full", ()), ("lora", LORA), ("ia3", IA3), ("prompt", PROMPT), ("mlp", MLP), ("lstm", LSTM)):
             self.tune(f"{method}-whole", *settings)
             self.tune(f"{method}-part", *settings, "train.steps=3")
             self.tune(f"{method}-part", *settings)
@@ -225,6 +257,7 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
         self.tune("lora-part", *LORA, "train.steps=9", f"tune.model={same}")
         self.assertIn("not those that this run began beside", self.tune("prompt-part", *PROMPT, "train.steps=9", f"tune.model={other}", code=2))
         self.assertIn("tune.virtual_tokens", self.tune("prompt-part", *PROMPT, "train.steps=9", "tune.virtual_tokens=7", code=2))
+        self.assertIn("tune.encoder_hidden", self.tune("mlp-part", *MLP, "train.steps=9", "tune.encoder_hidden=25", code=2))
         # All weights have moved from where they began, which is no silent matter either.
         self.assertIn("the content of tune.model is not the one it began with",
                       self.tune("full-part", "train.steps=9", f"tune.model={other}", code=2))
@@ -282,8 +315,11 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
         marked = self.folder / "marked.jinja"
         marked.write_text("<|VIRTUAL_PROMPT_0|>{% for message in messages %}{{ message.content }}{% endfor %}")
         for overrides, expected in (
-                (("tune.method=dpo",), "tune.method dpo is not built; full, lora, ia3, prompt and classify are"),
-                (("tune.method=p_tuning",), "tune.method p_tuning is not built"),
+                (("tune.method=dpo",), "tune.method dpo is not built; full, lora, ia3, prompt, p_tuning and classify are"),
+                (("tune.method=p_tuning", "tune.encoder=tpmlp"), "tune.encoder"),
+                ((*MLP, "tune.encoder_layers=3"), "tune.encoder_layers has no effect with tune.encoder: mlp"),
+                ((*MLP, "tune.prompt_init=random"), "tune.prompt_init has no effect with tune.method: p_tuning"),
+                ((*PROMPT, "tune.encoder=lstm"), "tune.encoder has no effect with tune.method: prompt"),
                 (("tune.rank=2",), "tune.rank has no effect with tune.method: full"),
                 (("model.layers=3",), "model.layers has no effect beside tune.model"),
                 (("data.train=x",), "data.train.0.path has no effect"),

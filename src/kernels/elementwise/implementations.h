@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The implementations behind the lists of pointwise.cpp, activate.cpp, gated.cpp and dropout.cpp.
-// Arguments have been checked; `simd` takes f32, bf16 and f16.
+// The implementations behind the lists of pointwise.cpp, activate.cpp, gated.cpp, lstm_cell.cpp and
+// dropout.cpp. Arguments have been checked; `simd` takes f32, bf16 and f16.
 #pragma once
 
 #include "kernels/elementwise/activate.h"
 #include "kernels/elementwise/dropout.h"
 #include "kernels/elementwise/gated.h"
+#include "kernels/elementwise/lstm_cell.h"
 #include "kernels/elementwise/pointwise.h"
 
 namespace megalith::kernels {
@@ -73,6 +74,12 @@ void gated_forward_simd(Exec& exec, const GatedForward& arguments);
 void gated_forward_reference(Exec& exec, const GatedForward& arguments);
 void gated_backward_simd(Exec& exec, const GatedBackward& arguments);
 void gated_backward_reference(Exec& exec, const GatedBackward& arguments);
+
+/// Of f32 alone.
+void lstm_cell_forward_simd(Exec& exec, const LstmCellForward& arguments);
+void lstm_cell_forward_reference(Exec& exec, const LstmCellForward& arguments);
+void lstm_cell_backward_simd(Exec& exec, const LstmCellBackward& arguments);
+void lstm_cell_backward_reference(Exec& exec, const LstmCellBackward& arguments);
 
 // Dropout with or without a residual, forward and backward, is one function.
 void residual_dropout_simd(Exec& exec, const ResidualDropoutForward& arguments);
