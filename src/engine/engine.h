@@ -61,9 +61,10 @@ class Engine {
   /// gradients; leaves no other trace. Needs Fp8Layers::guard's memory. Collective.
   precision::GuardCheck check_fp8(int64_t step, std::span<const data::HostBatch> micro_batches);
 
-  /// With spread state, products in 8 bits whose weights have one scale, and no guard, data ranks
-  /// exchange codes in place of such weights: what a rank does not update is as it was when last
-  /// brought. This brings it, for whoever reads weights beside steps. Collective.
+  /// With spread state, products in 8 bits whose weights have one scale and are stored in two
+  /// bytes, and no guard, data ranks exchange codes in place of such weights: what a rank does not
+  /// update is as it was when last brought. This brings it, for whoever reads weights beside steps.
+  /// Collective.
   void complete_weights();
 
   using Inspector = std::function<void(std::string_view name, ConstView value)>;

@@ -15,7 +15,8 @@ void Engine::cast_weights() {
   optim::cast_weights(model_.exec(), mesh().tensor(), *fp8_, parameters());
 }
 
-/// What checks compare with, and what products fall back to, is weights.
+/// What checks compare with, and what products fall back to, is weights. Weights in four bytes are
+/// their own masters, which saves read whole.
 bool Engine::shares_codes() const {
   return fp8_ != nullptr && !fp8_->flat_weight_codes().absent() &&
          narrow_gradients_.view.absent() && bytes_of(settings().weights) == 2;
@@ -30,11 +31,12 @@ uint64_t Engine::weights_version() const {
 
 void Engine::complete_weights() {
   if (weights_are_complete_) return;
+  const bool had_codes = codes_are_current();
   optim::share_weights(model_.exec(), mesh().data(), parameters(), [&](const auto& parameter) {
     return fp8_->find(parameter.name()).has_value();
   });
   weights_are_complete_ = true;
-  codes_of_ = weights_version();
+  if (had_codes) codes_of_ = weights_version();
 }
 
 /// Ends a step of the scales: magnitudes are those of all ranks' parts of a tensor, in any order. A

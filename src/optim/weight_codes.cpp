@@ -111,15 +111,13 @@ void share_codes(kernels::Exec& exec, const parallel::Mesh& mesh, precision::Fp8
                       .amax = magnitude_of(amax_N, product)},
                      Scaling::Record::nothing);
   }
-  if (weights.empty()) return;
   share_owned(mesh.data(), set, fp8.flat_weight_codes(), [&](const parameters::Parameter& p) {
     const auto product = fp8.find(p.name());
     return product ? fp8.weight(*product).codes : View();
   });
 }
 
-void record_weights(kernels::Exec& exec, const precision::Fp8& fp8,
-                    const parameters::ParameterSet& set) {
+void record_weights(kernels::Exec& exec, precision::Fp8& fp8, const parameters::ParameterSet& set) {
   if (fp8.record() == Scaling::Record::nothing) return;
   for (const auto& [product, parameter] : narrow_weights(fp8, set)) {
     const ConstView own = own_part(*parameter, parameter->mutable_compute());

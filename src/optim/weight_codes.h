@@ -26,7 +26,6 @@ void share_codes(kernels::Exec& exec, const parallel::Mesh& mesh, precision::Fp8
                  const parameters::ParameterSet& set);
 /// What cast_weights leaves in the histories, of the owned elements alone: the maximum over all
 /// ranks is the same. Queued, local.
-void record_weights(kernels::Exec& exec, const precision::Fp8& fp8,
-                    const parameters::ParameterSet& set);
+void record_weights(kernels::Exec& exec, precision::Fp8& fp8, const parameters::ParameterSet& set);
 
 }  // namespace megalith::optim

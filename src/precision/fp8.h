@@ -78,7 +78,6 @@ class Fp8 {
   Scaling& scaling(Operand operand) {
     return operand == Operand::input ? input_ : operand == Operand::weight ? weight_ : gradient_;
   }
-  const Scaling& scaling(Operand operand) const { return const_cast<Fp8*>(this)->scaling(operand); }
   /// Whether operands leave a trace in the histories: in training alone.
   void set_record(Scaling::Record record) { record_ = record; }
   Scaling::Record record() const { return record_; }

@@ -109,7 +109,7 @@ void Scaling::quantize(kernels::Exec& exec, size_t index, ConstView x, const Des
   if (x.num_elements() > 0) kernels::quantize(exec, arguments);
 }
 
-void Scaling::record(kernels::Exec& exec, size_t index, ConstView x) const {
+void Scaling::record(kernels::Exec& exec, size_t index, ConstView x) {
   if (!history().absent()) kernels::absolute_maximum(exec, x, element(staged(), index));
 }
 

@@ -66,7 +66,7 @@ class Scaling {
   /// codes = x quantised by the policy, [T, C]; `scales` receives what multiplies them, as
   /// scale_shape() says. `amax`, with current alone, is what measure() found. Optional, where
   /// tensors have one scale: `transposed`, the codes as [C, T], and `counts` (kernels::Quantize).
-  /// All overwritten, counts added to. Of no rows the scale alone. Local; ready as of a later
+  /// All overwritten, counts added to. Of no elements the scale alone. Local; ready as of a later
   /// ticket.
   struct Destination {
     View codes;
@@ -85,7 +85,7 @@ class Scaling {
   void round(kernels::Exec& exec, ConstView x, View numbers, Along along) const;
 
   /// Joins the magnitude of x to those of this step, as quantize() does. delayed; else nothing.
-  void record(kernels::Exec& exec, size_t index, ConstView x) const;
+  void record(kernels::Exec& exec, size_t index, ConstView x);
 
   /// delayed: the magnitudes of this step, f32 [N], to be reduced to their maximum over all ranks
   /// that hold parts of these tensors before update(). Absent with other policies.
@@ -96,7 +96,8 @@ class Scaling {
   void update(kernels::Exec& exec);
 
   /// What a checkpoint must hold, the same on every rank: magnitudes f32 [history, N] and scales
-  /// f32 [N]. Absent with policies other than delayed, which keep nothing.
+  /// f32 [N]. Absent with policies other than delayed, which keep nothing; unscaled has a scale, of
+  /// ones.
   View history() const { return history_HN_.view; }
   View scale() const { return scale_N_.view; }
   /// After both were read into their places on the host: makes what follows from them.
