@@ -65,11 +65,11 @@ void Fp8GuardSection::visit(FieldVisitor& v) {
   v.field("cosine", cosine, "cosine of the gradients below which a check counts", between(-1, 1));
   v.field("saturated", saturated,
           "share of an operand's elements beyond the largest code above which a check counts "
-          "(delayed and current)",
+          "(not with block and mx)",
           between(0, 1));
   v.field("flushed", flushed,
-          "share of an operand's elements that become 0 above which a check counts (delayed and "
-          "current)",
+          "share of an operand's elements that become 0 above which a check counts (not with "
+          "block and mx)",
           between(0, 1));
   v.field("patience", patience, "checks in a row that count until products run in 16 bits",
           between(1, 1000000));

@@ -29,17 +29,20 @@ bool Guard::counts(const GuardCheck& check) const {
   });
 }
 
+double Guard::part_of_limits(const OperandShares& share) const {
+  constexpr double kLeastLimit = 1e-6;  // a limit of 0 is one too
+  return std::max(share.saturated / std::max(options_.saturated, kLeastLimit),
+                  share.flushed / std::max(options_.flushed, kLeastLimit));
+}
+
 /// Of those in 8 bits: the one with a share that is the largest part of its limit. -1 where no
 /// share is known.
 int64_t Guard::worst_layer(const GuardCheck& check) const {
-  constexpr double kLeastLimit = 1e-6;  // a limit of 0 is one too
   int64_t worst = -1;
   double most = -1;
   for (size_t i = 0; i < check.shares.size(); ++i) {
     if (is_wide(i)) continue;
-    const double part =
-        std::max(check.shares[i].saturated / std::max(options_.saturated, kLeastLimit),
-                 check.shares[i].flushed / std::max(options_.flushed, kLeastLimit));
+    const double part = part_of_limits(check.shares[i]);
     if (part <= most) continue;
     most = part;
     worst = layer_of_[i];

@@ -55,6 +55,8 @@ class Guard {
 
   bool is_wide(size_t product) const { return wide_until_[product] > 0; }
   int64_t num_wide() const;
+  /// How far an operand's shares are: 1 is the limit of the one that is nearer to its own.
+  double part_of_limits(const OperandShares& share) const;
   /// Checks in a row that counted.
   int64_t beyond() const { return beyond_; }
 

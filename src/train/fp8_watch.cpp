@@ -70,9 +70,8 @@ void Fp8Watch::say(int64_t step, Guard::Verdict verdict) const {
       "step {}: in 8 bits the loss of the checked samples is {:.6g}, in 16 {:.6g} ({:.3g} % "
       "apart), the cosine of the gradients {:.4f}",
       step, last_->loss, last_->wide_loss, 100 * last_->difference(), last_->cosine);
-  const auto worst = std::ranges::max_element(last_->shares, {}, [](const auto& share) {
-    return std::pair(share.saturated, share.flushed);
-  });
+  const auto worst = std::ranges::max_element(
+      last_->shares, {}, [&](const auto& share) { return guard_->part_of_limits(share); });
   if (worst != last_->shares.end())
     what +=
         fmt::format("; worst: {}, {:.3g} % saturated, {:.3g} % flushed",
