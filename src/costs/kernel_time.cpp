@@ -6,14 +6,10 @@
 #include "comm/operation.h"
 
 namespace megalith::costs {
-namespace {
 
-/// Half of a transfer that the other half's record stands for, or waiting for one.
 bool is_waiting(const device::Record& record) {
   return record.name.starts_with("wait_") || record.name == "receive";
 }
-
-}  // namespace
 
 bool is_transfer(const device::Record& record) {
   using comm::OperationKind;

@@ -41,5 +41,7 @@ class KernelTime {
 
 /// Whether the record is of a call between ranks.
 bool is_transfer(const device::Record& record);
+/// Whether it is of the half of a transfer that the other half's record stands for, or of waiting.
+bool is_waiting(const device::Record& record);
 
 }  // namespace megalith::costs

@@ -100,6 +100,7 @@ UpdateTime StepTimes::update(const Settings& s, int stage) {
                 s.layout.chunks,
                 s.sequence_parallel() ? 1 : 0,
                 s.zero,
+                s.fp8 ? 1 : 0,
                 stage};
   const auto found = updates_.find(key);
   if (found != updates_.end()) return found->second;

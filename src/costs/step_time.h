@@ -58,7 +58,7 @@ class StepTimes {
   const clusters::Cluster& cluster() const { return cluster_; }
 
  private:
-  using Key = std::array<int64_t, 7>;
+  using Key = std::array<int64_t, 8>;
   const Passes& layer(const engine::Settings& settings, int64_t layer, layers::Recompute mode);
   const Passes& end(const engine::Settings& settings, bool head);
   Key key_of(const engine::Settings& settings) const;

@@ -33,9 +33,7 @@ class Fastest {
   double gap() const { return gap_; }
   void give(clusters::ProductType type, std::vector<KernelSample>& samples) const {
     for (const auto& [place, record] : records_) {
-      if (costs::is_transfer(record) || record.name.starts_with("wait_") ||
-          record.name == "receive" || record.seconds <= 0)
-        continue;
+      if (costs::is_transfer(record) || costs::is_waiting(record) || record.seconds <= 0) continue;
       samples.push_back({record.name, type, static_cast<double>(record.calls), record.work.flops,
                          static_cast<double>(record.work.bytes_read + record.work.bytes_written),
                          record.seconds});
