@@ -13,41 +13,48 @@
 namespace megalith::apps {
 namespace {
 
+/// When a text had its first token and its last.
+struct TextSeconds {
+  double first = 0, last = 0;
+};
 struct BatchSeconds {
-  double first = 0;  // until all texts have a token
+  double first = 0;    // until all texts have a token
+  double between = 0;  // between two tokens, the mean of the text that waits most
   double whole = 0;
 };
 
 /// Prompts that have nothing in common; the text of each is as long whatever its tokens are.
 generate::Request request_of(const DecodeShape& d, int64_t vocab, int64_t number,
-                             int64_t& have_begun) {
+                             TextSeconds& seconds) {
   generate::Request request;
   for (int64_t i = 0; i < d.prompt; ++i)
     request.prompt.push_back(static_cast<int32_t>((1 + 31 * number + i) % vocab));
   request.options.max_new_tokens = d.tokens;
   request.options.sampling.temperature = 0;
   request.options.ignore_eos = true;
-  request.on_token = [&have_begun, has_begun = false](const generate::TextToken&) mutable {
-    have_begun += !has_begun;
-    has_begun = true;
+  request.on_token = [&seconds](const generate::TextToken&) {
+    seconds.last = monotonic_seconds();
+    if (seconds.first == 0) seconds.first = seconds.last;
   };
   return request;
 }
 
 BatchSeconds write_texts(generate::BatchGenerator& generator, const DecodeShape& d, int64_t vocab) {
-  int64_t have_begun = 0;
+  std::vector<TextSeconds> texts(static_cast<size_t>(d.batch));
   for (int64_t i = 0; i < d.batch; ++i) {
-    const auto number = generator.submit(request_of(d, vocab, i, have_begun));
+    const auto number = generator.submit(request_of(d, vocab, i, texts[static_cast<size_t>(i)]));
     MEGA_CHECK(number.has_value(), "the queue has no place for {}", i);
   }
-  BatchSeconds seconds;
   const double begin = monotonic_seconds();
-  bool goes_on = true;
-  while (goes_on) {
-    goes_on = generator.step();
-    const double now = monotonic_seconds() - begin;
-    if (seconds.first == 0 && have_begun == d.batch) seconds.first = now;
-    if (goes_on) seconds.whole = now;
+  while (generator.step()) {
+  }
+  BatchSeconds seconds;
+  for (const TextSeconds& text : texts) {
+    const double between =
+        (text.last - text.first) / static_cast<double>(std::max<int64_t>(d.tokens - 1, 1));
+    seconds.first = std::max(seconds.first, text.first - begin);
+    seconds.between = std::max(seconds.between, between);
+    seconds.whole = std::max(seconds.whole, text.last - begin);
   }
   return seconds;
 }
@@ -77,8 +84,7 @@ int bench_texts(const DecodeShape& d, const BenchOptions& o, inference::Inferenc
     loads.push_back(100 * load.share());
     first.push_back(1e3 * seconds.first);
     rates.push_back(static_cast<double>(d.batch * d.tokens) / seconds.whole);
-    if (d.tokens > 1)
-      between.push_back(1e3 * (seconds.whole - seconds.first) / static_cast<double>(d.tokens - 1));
+    if (d.tokens > 1) between.push_back(1e3 * seconds.between);
   }
   report("decode.first_token", first, "ms", false, o.count(), json);
   if (!between.empty()) report("decode.between_tokens", between, "ms", false, o.count(), json);

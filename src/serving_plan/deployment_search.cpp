@@ -108,7 +108,7 @@ class Predictor {
     const double whole = served.whole.back(), first = served.first.back();
     c.latency_ms = 1e3 * whole;
     c.ttft_ms = 1e3 * first;
-    c.tpot_ms = 1e3 * (whole - first) / static_cast<double>(std::max<int64_t>(work_.output - 1, 1));
+    c.tpot_ms = 1e3 * served.between.back();
     c.throughput = throughput_of(c);
   }
 

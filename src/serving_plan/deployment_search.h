@@ -24,7 +24,7 @@ struct SearchSpace {
 
 struct Workload {
   int64_t input = 512, output = 128;  // tokens of a request
-  /// Requests a second at one copy of the model; 0: a batch that begins and ends together.
+  /// Requests a second at one copy of the model; 0: all of a batch at once.
   double arrivals = 0;
   int64_t requests = 400;  // that are simulated then, or eight times the batch if that is more
   uint64_t seed = 1;

@@ -79,6 +79,7 @@ double MeasuredPasses::seconds_of(std::span<const device::Record> records, doubl
     const auto of_record = static_cast<double>(record.calls);
     const auto bytes = static_cast<double>(record.work.bytes_read + record.work.bytes_written);
     calls += of_record;
+    if (costs::is_waiting(record)) continue;
     const clusters::KernelRate* const rate =
         cluster_.find_serving(record.name, at_.products, bytes > 0 ? record.work.flops / bytes : 0);
     const bool computes = !costs::is_transfer(record);

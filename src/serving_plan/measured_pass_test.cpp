@@ -93,7 +93,6 @@ TEST(MeasuredPasses, AttentionReadsWhatWasRead) {
   EXPECT_NEAR((late - early) / (kLayers * 2.0 * 128 * kHidden * 2), 1, 0.15);
 }
 
-/// Each kernel's call, and the logits that a token is chosen from.
 /// What has no rate takes the roofline's time, and is named.
 TEST(MeasuredPasses, KernelsWithoutARateAreNamed) {
   const models::ModelSpec model = spec();
@@ -114,6 +113,7 @@ TEST(MeasuredPasses, KernelsWithoutARateAreNamed) {
   EXPECT_THAT(assumptions(c, {}, {&candidate, 1}), Not(Contains(HasSubstr("by the roofline"))));
 }
 
+/// Each kernel's call, and the logits that a token is chosen from.
 TEST(MeasuredPasses, WhatIsOutsideOfKernels) {
   const auto outside = [](double call, double bandwidth) {
     return machine({{.name = std::string(clusters::kOutsideKernels),

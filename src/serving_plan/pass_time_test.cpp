@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "families/families.h"
-#include "serving_plan/batch_latency.h"
+#include "serving_plan/batch_latency_fixture.h"
 #include "serving_plan/published_latency_fixture.h"
 
 namespace megalith::serving_plan {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "serving_plan/batch_latency.h"
+#include "serving_plan/batch_latency_fixture.h"
 
 #include <algorithm>
 
