@@ -85,8 +85,9 @@ void tell_ready(const serve::Server& server, const protocols::ServedModel& model
     const nlohmann::json grpc = rpcs.empty() ? nlohmann::json() : nlohmann::json(rpcs);
     nlohmann::json names = {model.name};
     for (const protocols::ServedModel& adapter : model.adapters) names.push_back(adapter.name);
-    const nlohmann::json memory = {{"model_bytes", plan.model_bytes},
-                                   {"block_bytes", plan.block_bytes}};
+    nlohmann::json memory;  // null for a model that writes nothing: it has no blocks to plan
+    if (model.writes)
+      memory = {{"model_bytes", plan.model_bytes}, {"block_bytes", plan.block_bytes}};
     print_json({{"http", server.address()}, {"grpc", grpc}, {"models", names}, {"memory", memory}});
     std::fflush(stdout);
     return;
