@@ -120,7 +120,7 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
                                 ("text", (*PROMPT, "tune.prompt_init=text", 'tune.prompt_text="yes or no"')),
                                 ("other text", (*PROMPT, "tune.prompt_init=text", 'tune.prompt_text="no or yes"')), ("mlp", MLP), ("hidden", (*MLP, "tune.encoder_hidden=25")),
                                 ("lstm", LSTM), ("layers", (*LSTM, "tune.encoder_layers=1")), ("embedding", (*PROMPT[1:], "tune.method=p_tuning", "tune.encoder=embedding", "optimizer.lr=4e-2")),
-                                ("frozen encoder", (*MLP, "optimizer.frozen=[prompt.mlp_head.*]")), ("full", ()), ("template", ('tune.template="{prompt}={completion}"',)),
+                                ("frozen encoder", (*MLP, 'optimizer.frozen=["*mlp*"]')), ("full", ()), ("template", ('tune.template="{prompt}={completion}"',)),
                                 ("drop", ("train.sequence_length=9",)), ("truncate", ("train.sequence_length=9", "tune.overlong=truncate"))):
             self.tune(f"key-{name}", *overrides)
             losses = tuple(self.losses(f"key-{name}"))
