@@ -172,6 +172,7 @@ constexpr auto kRules = std::to_array<ResumeRule>({
     {"parallel.expert", allowed, {}},
     {"parallel.deadline_seconds", allowed, {}},
     {"tune.method", refused, kShape},
+    {"tune.objective", refused, kMeaning},
     {"tune.model", by_content, "the run has begun with its weights"},
     {"tune.data", by_content, kOrder},
     {"tune.validation", allowed, {}},
@@ -186,6 +187,8 @@ constexpr auto kRules = std::to_array<ResumeRule>({
     {"tune.virtual_tokens", refused, kShape},
     {"tune.prompt_init", needs_allow, "the run has begun with what it says"},
     {"tune.prompt_text", needs_allow, "the run has begun with what it says"},
+    {"tune.beta", needs_allow, kOther},
+    {"tune.label_smoothing", needs_allow, kOther},
 });
 
 /// "data.train.0.path" is judged as "data.train[].path".

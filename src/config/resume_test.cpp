@@ -190,7 +190,9 @@ const std::map<OnResume, std::set<std::string>> kJudgements = {
       "parallel.tensor_shards",
       "parallel.data_shards",
       "tune.prompt_init",
-      "tune.prompt_text"}},
+      "tune.prompt_text",
+      "tune.beta",
+      "tune.label_smoothing"}},
     {OnResume::refused,
      {"tune.method",          "tune.rank",           "tune.targets",         "tune.labels",
       "tune.virtual_tokens",  "model.kind",          "model.family",         "model.head_dim",
@@ -198,7 +200,7 @@ const std::map<OnResume, std::set<std::string>> kJudgements = {
       "model.bias",           "model.position",      "model.qk_norm",        "model.layers",
       "model.decoder_layers", "model.decoder_start", "model.hidden",         "model.heads",
       "model.kv_heads",       "model.ffn",           "model.context",        "model.vocab",
-      "model.tied",           "model.init_std",      "train.sentence_pairs"}},
+      "model.tied",           "model.init_std",      "train.sentence_pairs", "tune.objective"}},
 };
 
 TEST(Resume, EveryKeyIsJudgedAsWrittenHere) {

@@ -3,6 +3,7 @@
 
 namespace megalith::config {
 
+using settings::above;
 using settings::between;
 using settings::from_below;
 
@@ -11,13 +12,17 @@ void TuneSection::visit(FieldVisitor& v) {
       "method", method,
       "full: all weights train; lora: low-rank factors (Hu et al. 2022); ia3: learned vectors (Liu "
       "et al. 2022); prompt: virtual tokens before texts (Lester et al. 2021); classify: all, "
-      "under a head of classes; the others are not built");
+      "under a head of classes; dpo: full with objective dpo; the others are not built");
+  v.field(
+      "objective", objective,
+      "sft: the answers of lines; dpo: which of two answers is preferred (Rafailov et al. 2023), "
+      "beside full, lora, ia3 and prompt");
   v.field("model", model,
           "the model to tune: a run, a checkpoint, a Hugging Face folder or a GGUF file; of the "
           "section model only dropout counts then, and corpora are not read");
   v.field("data", data,
-          "files of JSON lines: chats, prompt and completion, or the fields of a template; texts "
-          "with labels (classify), or GLUE's tables (.tsv)");
+          "files of JSON lines: chats, prompt and completion, or the fields of a template; prompt, "
+          "chosen and rejected (dpo); texts with labels (classify), or GLUE's tables (.tsv)");
   v.field("validation", validation, "the same for validation");
   v.field("template", template_text,
           "a text with {field} of the lines, the last one the answer; or of chats a file "
@@ -38,6 +43,12 @@ void TuneSection::visit(FieldVisitor& v) {
       "their rows begin as those of tokens, drawn from the first 5,000 of the vocabulary or of a "
       "text, or are drawn themselves (prompt)");
   v.field("prompt_text", prompt_text, "the text of prompt_init: text, again and again");
+  v.field("beta", beta,
+          "the larger, the nearer probabilities stay to those of the starting weights (dpo)",
+          above(0));
+  v.field("label_smoothing", label_smoothing,
+          "share of pairs that are taken to be the wrong way round (dpo, Mitchell 2023)",
+          from_below(0, 0.5));
 }
 
 }  // namespace megalith::config

@@ -11,6 +11,8 @@ using settings::format_as;
 using settings::name_of;
 
 enum class TuneMethod : uint8_t { full, lora, ia3, adapter, p_tuning, prompt, classify, dpo };
+/// What is learned of a line: its answer, or which of two is preferred.
+enum class TuneObjective : uint8_t { sft, dpo };
 /// What the rows of virtual tokens begin as.
 enum class PromptInit : uint8_t { vocabulary, text, random };
 /// What becomes of examples that are longer than a sample.
@@ -24,6 +26,10 @@ template <>
 struct EnumNames<config::TuneMethod> {
   static constexpr std::array<std::string_view, 8> names = {
       "full", "lora", "ia3", "adapter", "p_tuning", "prompt", "classify", "dpo"};
+};
+template <>
+struct EnumNames<config::TuneObjective> {
+  static constexpr std::array<std::string_view, 2> names = {"sft", "dpo"};
 };
 template <>
 struct EnumNames<config::PromptInit> {
@@ -40,6 +46,7 @@ namespace megalith::config {
 
 struct TuneSection {
   TuneMethod method = TuneMethod::full;
+  TuneObjective objective = TuneObjective::sft;
   std::string model;
   std::vector<std::string> data, validation;
   std::string template_text;
@@ -52,6 +59,8 @@ struct TuneSection {
   int64_t virtual_tokens = 20;
   PromptInit prompt_init = PromptInit::vocabulary;
   std::string prompt_text;
+  double beta = 0.1;
+  double label_smoothing = 0;
   void visit(FieldVisitor& v);
 };
 
