@@ -135,6 +135,27 @@ TEST(TracedStep, PlansLowRankFactorsToTheByte) {
   }
 }
 
+/// Pairs of answers, whose head runs twice, with all weights and with factors.
+TEST(TracedStep, PlansPreferencesToTheByte) {
+  for (const bool beside : {false, true}) {
+    for (const int64_t predicted : {0, 12}) {
+      engine::Settings settings = testing::toy_llama_settings();
+      settings.ragged = true;
+      settings.preferences.emplace();
+      settings.predicted_per_sample = predicted;
+      if (beside)
+        settings.factors =
+            low_rank::factors_of(testing::toy_factors(settings.model, 0), settings.masters);
+      const std::string what =
+          fmt::format("{}, {} predicted", beside ? "factors" : "weights", predicted);
+      expect_planned(settings, 1, 2, what);
+      settings.layout = {.tensor = 2, .pipeline = 3, .data = 2, .sequence = true};
+      settings.zero = 1;
+      expect_planned(settings, 1, 2, what + " on twelve ranks");
+    }
+  }
+}
+
 /// Learned vectors the same.
 TEST(TracedStep, PlansLearnedVectorsToTheByte) {
   for (const bool llama : {false, true}) {
