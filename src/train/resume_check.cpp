@@ -29,16 +29,19 @@ bool trains_beside(const config::Recipe& recipe) {
   return method == TuneMethod::lora || method == TuneMethod::ia3 || method == TuneMethod::prompt;
 }
 
-/// A fault when tuning would go on with other weights than it began with: those are nothing
-/// without theirs; of the others the checkpoint has all.
+/// A fault when tuning would go on with other weights than it began with: what trains beside some
+/// is nothing without them, and what compares answers needs them to compare with; of other runs the
+/// checkpoint has all.
 void judge_base(const config::Recipe& recipe, const std::string& base, const nlohmann::json& state,
                 std::span<const std::string> allow, std::string& faults) {
   const auto recorded = state.find(base_key(recipe));
   const bool changed = recorded != state.end() && *recorded != base;
-  if (!trains_beside(recipe) || !changed)
+  const bool beside = trains_beside(recipe);
+  if (!changed || !(beside || recipe.compares()))
     return judge_content("tune.model", changed, allow, faults);
   if (!faults.empty()) faults += "; ";
-  faults += "the weights of tune.model are not those that this run began beside";
+  faults += fmt::format("the weights of tune.model are not those that this run {}",
+                        beside ? "began beside" : "compares with");
 }
 
 /// A fault when other tensor shards ask for other rows of a padded vocabulary than were saved: to
