@@ -15,8 +15,11 @@
 #include "config/resume.h"
 #include "engine/from_recipe.h"
 #include "models/recipe_model.h"
+#include "preferences/preference_source.h"
+#include "preferences/reference.h"
 #include "store/model_source.h"
 #include "train/run_checkpoints.h"
+#include "train/run_folder.h"
 #include "train/stop_request.h"
 #include "tune/added_parameters.h"
 #include "tune/classifier.h"
@@ -29,7 +32,13 @@
 namespace megalith::apps {
 namespace {
 
-using Source = std::shared_ptr<const tune::ExampleSource>;
+/// Where a run's samples come from.
+struct Samples {
+  std::shared_ptr<const data::BatchSource> source;  // null: none
+  int64_t most_learned = 0;                         // tokens of a sample
+  /// The same source, where answers are compared.
+  std::shared_ptr<const tune::PreferenceSource> preferences = nullptr;
+};
 
 constexpr std::string_view kDefaultTemplate = "{input} {output}";
 constexpr char kChatTemplateName[] = "chat_template.jinja";
@@ -61,9 +70,9 @@ int32_t end_id_of(const store::ModelSource& model, const std::string& where) {
   return *end;
 }
 
-std::vector<tune::Example> read_texts(const std::vector<std::string>& files,
-                                      const config::Recipe& recipe, const store::ModelSource& model,
-                                      const tune::LengthRule& rule, tune::ExampleCounts& counts) {
+/// What `read` makes of what makes ids of lines.
+template <typename Read>
+auto with_form(const config::Recipe& recipe, const store::ModelSource& model, const Read& read) {
   const int64_t virtual_tokens = virtual_tokens_of(recipe);
   const std::string given =
       tune::without_virtual_mark(recipe.tune.template_text, virtual_tokens > 0);
@@ -76,38 +85,57 @@ std::vector<tune::Example> read_texts(const std::vector<std::string>& files,
                                                              "recipe: tune.template"),
                                .only_fields = only_fields,
                                .before = layers::virtual_ids(model.spec().vocab, virtual_tokens)};
-  return tune::read_examples(files, form, rule, counts);
+  return read(form);
 }
 
-/// The examples of some files; says how they fit into samples.
-Source read_source(const std::vector<std::string>& files, const char* key,
-                   const config::Recipe& recipe, const store::ModelSource& model, bool shuffle) {
+/// How `count` examples or pairs of some files fit into samples.
+template <typename Source>
+void say_sizes(const Source& source, const char* units, int64_t count, const tune::LengthRule& rule,
+               const tune::ExampleCounts& counts) {
+  const int64_t length = rule.most_tokens, room = source.samples_per_epoch() * length;
+  log::info("{}: {} {} of {} lines, {} tokens ({} learned) in {} samples of {} ({:.1f} % full)",
+            rule.key, count, units, counts.lines, source.num_tokens(), source.num_learned(),
+            source.samples_per_epoch(), length,
+            100.0 * static_cast<double>(source.num_tokens()) / static_cast<double>(room));
+  if (counts.dropped + counts.truncated > 0) {
+    log::warning("{}: {} {} longer than {} tokens: {} left out, {} truncated", rule.key,
+                 counts.dropped + counts.truncated, units, length, counts.dropped,
+                 counts.truncated);
+  }
+}
+
+/// The examples or pairs of some files; says how they fit into samples.
+Samples read_source(const std::vector<std::string>& files, const char* key,
+                    const config::Recipe& recipe, const store::ModelSource& model, bool shuffle) {
   const int64_t length =
       recipe.train.sequence_length > 0 ? recipe.train.sequence_length : model.spec().context;
   const tune::LengthRule rule{key, length, recipe.tune.overlong};
   tune::ExampleCounts counts;
-  const auto examples =
-      recipe.tune.method == config::TuneMethod::classify
-          ? tune::read_labelled(files, model.require_tokenizer(), recipe.tune.labels, rule, counts)
-          : read_texts(files, recipe, model, rule, counts);
-  auto source = std::make_shared<const tune::ExampleSource>(
-      examples, tune::ExampleSourceOptions{.sequence_length = length,
+  const tune::ExampleSourceOptions options{.sequence_length = length,
                                            .vocab_size = model.spec().vocab,
                                            .virtual_tokens = virtual_tokens_of(recipe),
                                            .seed = static_cast<uint64_t>(recipe.run.seed),
                                            .shuffle = shuffle,
-                                           .numbers = recipe.tune.labels.size() == 1});
-  const int64_t room = source->samples_per_epoch() * length;
-  log::info(
-      "{}: {} examples of {} lines, {} tokens ({} learned) in {} samples of {} ({:.1f} % full)",
-      key, source->num_examples(), counts.lines, source->num_tokens(), source->num_learned(),
-      source->samples_per_epoch(), length,
-      100.0 * static_cast<double>(source->num_tokens()) / static_cast<double>(room));
-  if (counts.dropped + counts.truncated > 0) {
-    log::warning("{}: {} examples longer than {} tokens: {} left out, {} truncated", key,
-                 counts.dropped + counts.truncated, length, counts.dropped, counts.truncated);
+                                           .numbers = recipe.tune.labels.size() == 1};
+  if (recipe.compares()) {
+    const auto source = std::make_shared<const tune::PreferenceSource>(
+        with_form(recipe, model,
+                  [&](const tune::ExampleForm& form) {
+                    return tune::read_preferences(files, form, rule, counts);
+                  }),
+        options);
+    say_sizes(*source, "pairs", source->num_pairs(), rule, counts);
+    return {source, source->most_learned(), source};
   }
-  return source;
+  const auto examples =
+      recipe.tune.method == config::TuneMethod::classify
+          ? tune::read_labelled(files, model.require_tokenizer(), recipe.tune.labels, rule, counts)
+          : with_form(recipe, model, [&](const tune::ExampleForm& form) {
+              return tune::read_examples(files, form, rule, counts);
+            });
+  const auto source = std::make_shared<const tune::ExampleSource>(examples, options);
+  say_sizes(*source, "examples", source->num_examples(), rule, counts);
+  return {source, source->most_learned()};
 }
 
 /// The model that is trained: the one that is there, or a classifier of it.
@@ -157,6 +185,22 @@ void begin_with_model(const store::ModelSource& model, std::vector<int32_t> prom
   if (model.pad_id()) inputs.state["pad_id"] = *model.pad_id();
 }
 
+/// What answers are compared with is of the weights that the run begins with; kept as long as it
+/// is.
+std::shared_ptr<const void> compare_with_start(const Samples& training, const Samples& validation,
+                                               train::RunInputs& inputs) {
+  if (training.preferences == nullptr) return nullptr;
+  const auto reference = std::make_shared<const tune::Reference>(
+      inputs.recipe, inputs.base, *training.preferences, validation.preferences.get(),
+      std::filesystem::path(inputs.recipe.run.out) / train::kFirstValues);
+  inputs.of_first_weights = {
+      [reference](comm::Communicator& world) { return reference->take_kept(world); },
+      [reference](engine::Engine& engine, FunctionRef<bool()> stop) {
+        return reference->make(engine, stop);
+      }};
+  return reference;
+}
+
 /// The newest checkpoint of a run that is over, or the best that it kept, as PEFT's folder beside
 /// its report.
 void write_adapter(const config::Recipe& recipe, const tune::AddedParameters& added) {
@@ -190,13 +234,12 @@ int tune_model(const RecipeOptions& options, const TrainingOptions& extra, bool 
                 options.path);
   if (extra.restart) check_restart(recipe, "tune.model", recipe.tune.model, options.path);
   const auto added = tune::added_parameters(recipe.tune, model.spec(), model.tensor_shards());
-  const Source training = read_source(recipe.tune.data, "tune.data", recipe, model, true);
-  const Source validation =
+  const Samples training = read_source(recipe.tune.data, "tune.data", recipe, model, true);
+  const Samples validation =
       recipe.train.validate_every == 0
-          ? nullptr
+          ? Samples{}
           : read_source(recipe.tune.validation, "tune.validation", recipe, model, false);
-  const int64_t most_learned =
-      std::max(training->most_learned(), validation ? validation->most_learned() : 0);
+  const int64_t most_learned = std::max(training.most_learned, validation.most_learned);
   if (added) log::info("{}", added->description);
   std::vector<int32_t> prompt;
   if (recipe.tune.method == config::TuneMethod::prompt)
@@ -213,12 +256,12 @@ int tune_model(const RecipeOptions& options, const TrainingOptions& extra, bool 
                      if (added) added->add_to(settings);
                      return settings;
                    },
-               .training_samples = [&](const engine::Settings&) { return training; },
-               .validation_samples = [&](const engine::Settings&) { return validation; },
+               .training_samples = [&](const engine::Settings&) { return training.source; },
+               .validation_samples = [&](const engine::Settings&) { return validation.source; },
                .begin = [&](const RankPlace& place,
                             train::RunInputs& inputs) -> std::shared_ptr<const void> {
                  begin_with_model(model, prompt, place, inputs);
-                 return nullptr;
+                 return compare_with_start(training, validation, inputs);
                }};
   if (added) run.ended = [&] { write_adapter(recipe, *added); };
   return run_training(run, launch, stop, extra, json);
@@ -229,7 +272,8 @@ int tune_model(const RecipeOptions& options, const TrainingOptions& extra, bool 
 void add_tune(CLI::App& app, Invocation& invocation) {
   add_training_command(
       app, invocation, "tune",
-      "tune a model on chats, or on prompts with answers, as a recipe says; resumes by itself",
+      "tune a model on chats, prompts with answers or preferences, as a recipe says; resumes by "
+      "itself",
       "  megalith tune recipes/tune/full.yaml --set tune.model=models/smollm2 "
       "--set tune.data=chats.jsonl\n"
       "  megalith tune recipes/tune/lora.yaml --set tune.model=models/smollm2 "

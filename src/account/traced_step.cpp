@@ -23,6 +23,19 @@ void set_shape(int64_t samples, int64_t length, data::HostTokens& tokens) {
   std::iota(tokens.sequence_sample.begin(), tokens.sequence_sample.end(), int64_t{0});
 }
 
+/// A pair of answers a sample, of which as many tokens are learned as may be.
+void set_compared(const engine::Settings& settings, data::HostBatch& batch) {
+  const int64_t length = batch.sequence_length, most = settings.predicted_per_sample;
+  for (int64_t t = 0; t < batch.num_tokens(); ++t)
+    batch.targets_T.push_back(most == 0 || t % length < most ? 0 : -1);
+  for (int64_t begin = 0; begin < batch.num_tokens(); begin += length)
+    for (const int64_t row : {begin, begin + length / 2, begin + length})
+      batch.compared_rows.push_back(static_cast<int32_t>(row));
+  batch.target_numbers.assign(static_cast<size_t>(2 * batch.num_samples), 0.0f);
+  batch.loss_weight_T.assign(static_cast<size_t>(batch.num_samples), 1.0f);
+  batch.total_weight = static_cast<double>(batch.num_samples);
+}
+
 }  // namespace
 
 data::HostBatch shaped_batch(const engine::Settings& settings, int64_t samples) {
@@ -31,6 +44,10 @@ data::HostBatch shaped_batch(const engine::Settings& settings, int64_t samples) 
   set_shape(samples, length, batch);
   if (settings.model.is_encoder_decoder())
     set_shape(samples, settings.sequence_length(), batch.encoder);
+  if (settings.preferences) {
+    set_compared(settings, batch);
+    return batch;
+  }
   // One sequence a sample: of losses of sequences as many as there are samples.
   const layers::LossShape losses = layers::loss_shape(settings.model.head);
   const auto units = static_cast<size_t>(losses.values(batch.num_tokens(), samples));
@@ -55,8 +72,11 @@ std::vector<data::HostBatch> shaped_batches(const engine::Settings& settings) {
 }
 
 BesideSteps beside_steps(const config::Recipe& recipe, std::vector<int64_t> prompt_lengths) {
-  return {recipe.train.validate_every > 0 ? recipe.train.validate_samples : 0,
-          recipe.checkpoint.async, true, std::move(prompt_lengths), recipe.train.sample_tokens};
+  int64_t samples = recipe.train.validate_every > 0 ? recipe.train.validate_samples : 0;
+  // What answers are compared with is computed like a validation of all of them.
+  if (recipe.compares()) samples = std::max(samples, recipe.train.global_batch);
+  return {samples, recipe.checkpoint.async, true, std::move(prompt_lengths),
+          recipe.train.sample_tokens};
 }
 
 void traced_generation(inference::InferenceEngine& inference, int64_t prompt_length,

@@ -135,6 +135,27 @@ TEST(TracedStep, PlansLowRankFactorsToTheByte) {
   }
 }
 
+/// Pairs of answers, whose head runs twice, with all weights and with factors.
+TEST(TracedStep, PlansPreferencesToTheByte) {
+  for (const bool beside : {false, true}) {
+    for (const int64_t predicted : {0, 12}) {
+      engine::Settings settings = testing::toy_llama_settings();
+      settings.ragged = true;
+      settings.preferences.emplace();
+      settings.predicted_per_sample = predicted;
+      if (beside)
+        settings.factors =
+            low_rank::factors_of(testing::toy_factors(settings.model, 0), settings.masters);
+      const std::string what =
+          fmt::format("{}, {} predicted", beside ? "factors" : "weights", predicted);
+      expect_planned(settings, 1, 2, what);
+      settings.layout = {.tensor = 2, .pipeline = 3, .data = 2, .sequence = true};
+      settings.zero = 1;
+      expect_planned(settings, 1, 2, what + " on twelve ranks");
+    }
+  }
+}
+
 /// Learned vectors the same.
 TEST(TracedStep, PlansLearnedVectorsToTheByte) {
   for (const bool llama : {false, true}) {
@@ -259,8 +280,7 @@ TEST(TracedStep, CodesTakeHalfOfWhatProductsAloneRead) {
 /// for each number travels where two do.
 TEST(TracedStep, RanksExchangeCodesOfWeights) {
   const auto sent = [](const engine::Settings& settings) {
-    const device::Target target{device::DeviceKind::cpu, device::detect_isa(), 1};
-    const LayoutPlan plan = plan_layout(settings, target, {});
+    const LayoutPlan plan = plan_layout(settings, device::cpu_target(1), {});
     int64_t bytes = 0;
     for (int rank = 0; rank < settings.layout.num_ranks(); ++rank)
       bytes += plan.of(rank).wire_bytes.at("send");
@@ -271,17 +291,16 @@ TEST(TracedStep, RanksExchangeCodesOfWeights) {
   settings.layout = {.data = 2};
   settings.zero = 1;
   const int64_t wide = sent(settings);
-  const layers::LayerSpec& layer = settings.model.layer(0);
-  const int64_t hidden = settings.model.hidden;
+  const models::ModelSpec& model = settings.model;
   const int64_t elements =
-      settings.model.num_layers() * (4 * hidden * hidden + 2 * hidden * layer.mlp.ffn);
+      model.num_layers() * (4 * model.hidden + 2 * model.layer(0).mlp.ffn) * model.hidden;
   for (const auto policy : {precision::ScalingPolicy::delayed, precision::ScalingPolicy::current}) {
     engine::Settings narrow = settings;
     narrow.fp8.emplace();
     narrow.fp8->options.scaling = precision::ScalingOptions::of(policy);
     // The flat weights are sent with the gaps between neighbours, which codes have less of.
     EXPECT_GE(wide - sent(narrow), elements);
-    EXPECT_LE(wide - sent(narrow), elements + settings.model.num_layers() * 4 * 2 * 64);
+    EXPECT_LE(wide - sent(narrow), elements + model.num_layers() * 4 * 2 * 64);
     narrow.fp8->guard.every = 100;  // checks read weights
     EXPECT_EQ(sent(narrow), wide);
   }

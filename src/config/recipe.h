@@ -190,6 +190,8 @@ struct Recipe {
   void visit(FieldVisitor& v);
   /// Whether it tunes a model that is there: what it says of models is then that one's.
   bool tunes() const { return !tune.model.empty(); }
+  /// Whether what it tunes learns from pairs of answers.
+  bool compares() const { return tunes() && tune.objective == TuneObjective::dpo; }
 };
 
 /// Replaces each 0 that means "derive it": model.kv_heads, model.ffn (4 hidden), train.micro_batch

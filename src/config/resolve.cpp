@@ -11,6 +11,10 @@ void resolve(Recipe& recipe) {
   ModelSection& m = recipe.model;
   TrainSection& t = recipe.train;
   if (m.kv_heads == 0) m.kv_heads = m.heads;
+  if (recipe.tune.method == TuneMethod::dpo) {
+    recipe.tune.method = TuneMethod::full;
+    recipe.tune.objective = TuneObjective::dpo;
+  }
   // What says the same as 0 is 0, so that a recipe from before these keys is equal to one after.
   if (divides(m.heads, m.hidden) && m.head_dim == m.hidden / m.heads) m.head_dim = 0;
   if (m.ffn == 0) m.ffn = checked_multiply(4, m.hidden).value_or(0);

@@ -173,6 +173,7 @@ constexpr auto kRules = std::to_array<ResumeRule>({
     {"parallel.expert", allowed, {}},
     {"parallel.deadline_seconds", allowed, {}},
     {"tune.method", refused, kShape},
+    {"tune.objective", refused, kMeaning},
     {"tune.model", by_content, "the run has begun with its weights"},
     {"tune.data", by_content, kOrder},
     {"tune.validation", allowed, {}},
@@ -190,6 +191,8 @@ constexpr auto kRules = std::to_array<ResumeRule>({
     {"tune.encoder", refused, kShape},
     {"tune.encoder_hidden", refused, kShape},
     {"tune.encoder_layers", refused, kShape},
+    {"tune.beta", needs_allow, kOther},
+    {"tune.label_smoothing", needs_allow, kOther},
 });
 
 /// "data.train.0.path" is judged as "data.train[].path".

@@ -340,6 +340,17 @@ TEST(Recipe, ZeroStepsAndTheHourScheduleAreFine) {
   EXPECT_TRUE(validate(r).empty());
 }
 
+TEST(Recipe, AMethodDpoIsAnObjectiveOfAllWeights) {
+  Recipe r;
+  r.tune.method = TuneMethod::dpo;
+  resolve(r);
+  EXPECT_EQ(r.tune.method, TuneMethod::full);
+  EXPECT_EQ(r.tune.objective, TuneObjective::dpo);
+  EXPECT_FALSE(r.compares());
+  r.tune.model = "model";
+  EXPECT_TRUE(r.compares());
+}
+
 TEST(Recipe, ResolveIsIdempotentAndMicroBatchFitsTheRamp) {
   Recipe r = sound();
   r.train.global_batch = 32;

@@ -3,6 +3,7 @@
 
 namespace megalith::config {
 
+using settings::above;
 using settings::between;
 using settings::from_below;
 
@@ -11,14 +12,19 @@ void TuneSection::visit(FieldVisitor& v) {
       "method", method,
       "full: all weights train; lora: low-rank factors (Hu et al. 2022); ia3: learned vectors (Liu "
       "et al. 2022); prompt: virtual tokens before texts (Lester et al. 2021); p_tuning: the same "
-      "made by an encoder (Liu et al. 2021); classify: all, under a head of classes; the others "
-      "are not built");
+      "made by an encoder (Liu et al. 2021); classify: all, under a head of classes; dpo: full "
+      "with "
+      "objective dpo; the others are not built");
+  v.field(
+      "objective", objective,
+      "sft: the answers of lines; dpo: which of two answers is preferred (Rafailov et al. 2023), "
+      "beside every method but classify");
   v.field("model", model,
           "the model to tune: a run, a checkpoint, a Hugging Face folder or a GGUF file; of the "
           "section model only dropout counts then, and corpora are not read");
   v.field("data", data,
-          "files of JSON lines: chats, prompt and completion, or the fields of a template; texts "
-          "with labels (classify), or GLUE's tables (.tsv)");
+          "files of JSON lines: chats, prompt and completion, or the fields of a template; prompt, "
+          "chosen and rejected (dpo); texts with labels (classify), or GLUE's tables (.tsv)");
   v.field("validation", validation, "the same for validation");
   v.field("template", template_text,
           "a text with {field} of the lines, the last one the answer; or of chats a file "
@@ -49,6 +55,12 @@ void TuneSection::visit(FieldVisitor& v) {
           "the model's rows",
           between(0, 1 << 16));
   v.field("encoder_layers", encoder_layers, "layers of the LSTM (p_tuning)", between(1, 1 << 10));
+  v.field("beta", beta,
+          "the larger, the nearer probabilities stay to those of the starting weights (dpo)",
+          above(0));
+  v.field("label_smoothing", label_smoothing,
+          "share of pairs that are taken to be the wrong way round (dpo, Mitchell 2023)",
+          from_below(0, 0.5));
 }
 
 }  // namespace megalith::config

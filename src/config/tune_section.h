@@ -11,6 +11,8 @@ using settings::format_as;
 using settings::name_of;
 
 enum class TuneMethod : uint8_t { full, lora, ia3, adapter, p_tuning, prompt, classify, dpo };
+/// What is learned of a line: its answer, or which of two is preferred.
+enum class TuneObjective : uint8_t { sft, dpo };
 /// What the rows of virtual tokens begin as.
 enum class PromptInit : uint8_t { vocabulary, text, random };
 /// What their rows are made by (prompts/prompt_encoder.h).
@@ -26,6 +28,10 @@ template <>
 struct EnumNames<config::TuneMethod> {
   static constexpr std::array<std::string_view, 8> names = {
       "full", "lora", "ia3", "adapter", "p_tuning", "prompt", "classify", "dpo"};
+};
+template <>
+struct EnumNames<config::TuneObjective> {
+  static constexpr std::array<std::string_view, 2> names = {"sft", "dpo"};
 };
 template <>
 struct EnumNames<config::PromptInit> {
@@ -46,6 +52,7 @@ namespace megalith::config {
 
 struct TuneSection {
   TuneMethod method = TuneMethod::full;
+  TuneObjective objective = TuneObjective::sft;
   std::string model;
   std::vector<std::string> data, validation;
   std::string template_text;
@@ -69,6 +76,8 @@ struct TuneSection {
   bool trains_beside() const {
     return method == TuneMethod::lora || method == TuneMethod::ia3 || has_virtual_tokens();
   }
+  double beta = 0.1;
+  double label_smoothing = 0;
   void visit(FieldVisitor& v);
 };
 

@@ -134,6 +134,16 @@ void keep_first_sample(HostTokens& tokens) {
   keep_first(tokens.cu_seqlens, sequences + 1);
 }
 
+/// Those of the first sample, which is alone by now; how many.
+size_t keep_first_compared(HostBatch& batch) {
+  size_t count = 0;
+  while (3 * count < batch.compared_rows.size() &&
+         batch.compared_rows[3 * count] < batch.sequence_length)
+    ++count;
+  keep_first(batch.compared_rows, 3 * count);
+  return count;
+}
+
 }  // namespace
 
 HostBatch first_sample(const HostBatch& batch) {
@@ -141,11 +151,13 @@ HostBatch first_sample(const HostBatch& batch) {
   if (first.encoder.num_samples > 0) keep_first_sample(first.encoder);
   const bool of_tokens = batch.loss_weight_T.size() == batch.ids_T.size();
   keep_first_sample(first);
-  const auto units = static_cast<size_t>(of_tokens ? first.num_tokens() : first.num_sequences());
+  const auto tokens = static_cast<size_t>(first.num_tokens());
+  size_t units = of_tokens ? tokens : static_cast<size_t>(first.num_sequences());
+  if (!batch.compared_rows.empty()) units = keep_first_compared(first);
   const size_t numbers =
       batch.loss_weight_T.empty() ? 0 : batch.target_numbers.size() / batch.loss_weight_T.size();
   keep_first(first.loss_weight_T, units);
-  keep_first(first.targets_T, units);
+  keep_first(first.targets_T, batch.compared_rows.empty() ? units : tokens);
   keep_first(first.target_numbers, units * numbers);
   keep_first(first.pair_targets, 1);
   first.total_weight = 0;

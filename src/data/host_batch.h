@@ -50,10 +50,17 @@ struct HostBatch : HostTokens {
   std::vector<float> target_numbers;  // instead, of heads that predict numbers: unit after unit
   std::vector<float> loss_weight_T;
   std::vector<int32_t> pair_targets;  // of each sample's sentence pair; empty: nothing is asked
-  double total_weight = 0;            // sum of loss_weight_T
+  /// Of pairs of answers that are compared three numbers each, in order: the token where the chosen
+  /// one begins, where the rejected one does right behind it, and the end. Then weights are of
+  /// pairs, targets_T of tokens (below 0: not learned), and target_numbers two of a pair: what a
+  /// reference says of its answers.
+  std::vector<int32_t> compared_rows;
+  double total_weight = 0;  // sum of loss_weight_T
   /// What an encoder reads of the same samples; without tokens where there is none. Sequence i of
   /// the decoder looks at sequence i of the encoder.
   HostTokens encoder;
+
+  int64_t num_compared() const { return static_cast<int64_t>(compared_rows.size()) / 3; }
 };
 
 /// The first sample of a batch, alone.

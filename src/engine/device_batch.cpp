@@ -18,6 +18,14 @@ std::vector<T> filled_up(const std::vector<T>& values, int64_t count) {
   return all;
 }
 
+/// Of each token; of answers that are compared those that are learned will weigh something.
+std::vector<float> token_weights(const data::HostBatch& host) {
+  if (host.compared_rows.empty()) return host.loss_weight_T;
+  std::vector<float> weights;
+  for (const int32_t target : host.targets_T) weights.push_back(target >= 0 ? 1.0f : 0.0f);
+  return weights;
+}
+
 }  // namespace
 
 DeviceBatch::DeviceBatch(device::Device& device, const data::HostBatch& host, const Sizes& sizes,
@@ -60,6 +68,7 @@ void DeviceBatch::place_tokens(const data::HostTokens& host, const Sizes& sizes,
 void DeviceBatch::place_losses(const data::HostBatch& host, const Sizes& sizes) {
   const layers::LossShape& losses = sizes.losses;
   const int64_t units = losses.values(host.num_tokens(), sizes.max_sequences);
+  if (losses.unit == layers::LossUnit::pair) return place_compared(host, losses, units);
   MEGA_CHECK_EQ(std::ssize(host.loss_weight_T),
                 losses.values(host.num_tokens(), host.num_sequences()));
   if (losses.targets == DType::f32) {
@@ -74,24 +83,41 @@ void DeviceBatch::place_losses(const data::HostBatch& host, const Sizes& sizes) 
   batch_.loss_weight_T = arrays_.place<float>(filled_up(host.loss_weight_T, units));
 }
 
+void DeviceBatch::place_compared(const data::HostBatch& host, const layers::LossShape& losses,
+                                 int64_t units) {
+  const int64_t pairs = host.num_compared(), numbers = losses.numbers_per_unit;
+  MEGA_CHECK_LE(pairs, units);
+  MEGA_CHECK_EQ(std::ssize(host.loss_weight_T), pairs);
+  MEGA_CHECK_EQ(std::ssize(host.target_numbers), numbers * pairs);
+  MEGA_CHECK_EQ(host.targets_T.size(), host.ids_T.size());
+  batch_.targets_T = arrays_.place<int32_t>(host.targets_T);
+  batch_.loss_weight_T = arrays_.place<float>(filled_up(host.loss_weight_T, units));
+  batch_.compared = {
+      arrays_.place<int32_t>(filled_up(host.compared_rows, 3 * units)).reshape(Shape{units, 3}),
+      arrays_.place<float>(filled_up(host.target_numbers, numbers * units))
+          .reshape(Shape{units, numbers}),
+      losses.preferences.beta, losses.preferences.label_smoothing};
+}
+
 /// Those that weigh something, and as many of the first others as a sample has fewer.
 void DeviceBatch::place_predicted(const data::HostBatch& host, int64_t per_sample) {
   const int64_t length = host.sequence_length;
+  const std::vector<float> weight_T = token_weights(host);
   std::vector<int32_t> rows, targets, places(host.ids_T.size(), -1);
   std::vector<float> weights;
   predicted_runs_ = {0};
   for (int64_t sample = 0; sample < host.num_samples; ++sample) {
-    const auto begin = host.loss_weight_T.begin() + sample * length;
+    const auto begin = weight_T.begin() + sample * length;
     int64_t spare = per_sample - (length - std::count(begin, begin + length, 0.0f));
     MEGA_CHECK(spare >= 0, "sample {} predicts {} tokens more than {}", host.first_sample + sample,
                -spare, per_sample);
     for (int64_t t = sample * length; t < (sample + 1) * length; ++t) {
       const auto at = static_cast<size_t>(t);
-      if (host.loss_weight_T[at] == 0 && spare-- <= 0) continue;
+      if (weight_T[at] == 0 && spare-- <= 0) continue;
       places[at] = static_cast<int32_t>(rows.size());
       rows.push_back(static_cast<int32_t>(t));
       targets.push_back(host.targets_T[at]);
-      weights.push_back(host.loss_weight_T[at]);
+      weights.push_back(weight_T[at]);
     }
     predicted_runs_.push_back(static_cast<int32_t>(rows.size()));
   }

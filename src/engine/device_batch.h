@@ -42,6 +42,7 @@ class DeviceBatch {
   void place_tokens(const data::HostTokens& host, const Sizes& sizes, const TokenPart& part,
                     std::vector<int32_t>& cu_seqlens, layers::Batch& batch);
   void place_losses(const data::HostBatch& host, const Sizes& sizes);
+  void place_compared(const data::HostBatch& host, const layers::LossShape& losses, int64_t units);
   void place_predicted(const data::HostBatch& host, int64_t per_sample);
   void place_pairs(const data::HostBatch& host, double global_weight);
   void place_types(const data::HostTokens& host, const TokenPart& part, layers::Batch& batch);

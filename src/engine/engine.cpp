@@ -136,15 +136,19 @@ double Engine::pairs_of(std::span<const data::HostBatch> micro_batches) const {
   return static_cast<double>(samples * mesh().layout().data);
 }
 
+SampleLosses Engine::of_samples(std::span<const data::HostBatch> batches,
+                                std::span<const double> loss_U) const {
+  return {losses_.sample_sums(batches, loss_U), losses_.pair_losses(batches, loss_U),
+          losses_.told_sums(batches, loss_U)};
+}
+
 void Engine::set_losses(std::span<const data::HostBatch> micro_batches, ConstView loss_U,
                         double global_weight, StepResult& result) {
   SampleLosses losses;
-  if (mesh().is_last_stage()) {
-    const std::vector<double> values = read_losses(device(), loss_U);
-    losses = {losses_.sample_sums(micro_batches, values),
-              losses_.pair_losses(micro_batches, values)};
-  }
+  if (mesh().is_last_stage()) losses = of_samples(micro_batches, read_losses(device(), loss_U));
   result.loss = sum_over_ranks(mesh(), losses.sums, "step.loss") / global_weight;
+  if (const int64_t told = losses_.shape().told; told > 0)
+    result.told = means_over_ranks(mesh(), losses.told, told, global_weight, "step.told");
   if (!losses_.shape().pairs) return;
   result.pair_loss =
       sum_over_ranks(mesh(), losses.pairs, "step.pair_loss") / pairs_of(micro_batches);
@@ -211,7 +215,7 @@ std::vector<double> Engine::replay(int64_t step, std::span<const data::HostBatch
   return mesh().is_last_stage() ? read_losses(device(), loss_U) : std::vector<double>();
 }
 
-SampleLosses Engine::sample_losses(const data::HostBatch& host) {
+std::vector<double> Engine::loss_values(const data::HostBatch& host) {
   layers::Context context = training_context(0, 0);
   const precision::Unrecorded unrecorded(fp8_.get());
   cast_weights();
@@ -231,9 +235,13 @@ SampleLosses Engine::sample_losses(const data::HostBatch& host) {
       model_.exec().workspace.tensor(settings().masters, Shape{losses_.count(host)});
   model_.head().score(context, batch.batch(), x, loss_U);
   if (device().is_trace()) return {};
-  const std::vector<double> values = read_losses(device(), loss_U);
-  return {losses_.sample_sums(std::span(&host, 1), values),
-          losses_.pair_losses(std::span(&host, 1), values)};
+  return read_losses(device(), loss_U);
+}
+
+SampleLosses Engine::sample_losses(const data::HostBatch& host) {
+  const std::vector<double> values = loss_values(host);
+  if (values.empty()) return {};
+  return of_samples(std::span(&host, 1), values);
 }
 
 }  // namespace megalith::engine

@@ -22,8 +22,10 @@ namespace megalith::engine {
 struct StepResult {
   double loss = 0;  // mean over the step's weighted units of loss, before the update
   std::optional<double> pair_loss;  // of this, the mean over sentence pairs
-  double grad_norm = 0;             // before clipping
-  bool applied = true;  // false: one of the two is not finite, and the step changed nothing
+  /// Means over the units of what the head tells of them beside their losses (LossShape::told).
+  std::vector<double> told;
+  double grad_norm = 0;  // before clipping
+  bool applied = true;   // false: one of the two is not finite, and the step changed nothing
   std::optional<double> loss_scale;  // that the gradients were made with
   /// Not applied because gradients overflowed, which smaller loss scales will answer.
   bool overflowed = false;
@@ -33,6 +35,7 @@ struct StepResult {
 struct SampleLosses {
   std::vector<double> sums;   // of loss x weight
   std::vector<double> pairs;  // loss of its sentence pair, where the head asks about them
+  std::vector<double> told;   // weighted sums of what is told of its units: all of each sample
 };
 
 class Engine {
@@ -75,9 +78,11 @@ class Engine {
   std::vector<double> replay(int64_t step, std::span<const data::HostBatch> micro_batches,
                              double global_weight, const Inspector& inspector);
 
-  /// Sum of loss x weight of each sample of the batch, and losses of sentence pairs, without
-  /// dropout or gradients: on the last stage, nothing on others (and under the trace kind).
-  /// Collective over the tensor and pipeline ranks, which give the same batch.
+  /// The loss values of the batch (losses()), without dropout or gradients: on the last stage,
+  /// nothing on others (and under the trace kind). Collective over the tensor and pipeline ranks,
+  /// which give the same batch.
+  std::vector<double> loss_values(const data::HostBatch& batch);
+  /// The same as sums of loss x weight of each sample, and losses of sentence pairs.
   SampleLosses sample_losses(const data::HostBatch& batch);
 
   ShardedModel& model() { return model_; }
@@ -126,6 +131,8 @@ class Engine {
   LossAndNorm differentiate(int64_t step, std::span<const data::HostBatch> samples,
                             const LossScale& scale, double weight);
   double gradient_norm_now();
+  SampleLosses of_samples(std::span<const data::HostBatch> batches,
+                          std::span<const double> loss_U) const;
   void set_losses(std::span<const data::HostBatch> micro_batches, ConstView loss_U,
                   double global_weight, StepResult& result);
   double pairs_of(std::span<const data::HostBatch> micro_batches) const;

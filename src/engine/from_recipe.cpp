@@ -144,6 +144,7 @@ Settings settings_of(const config::Recipe& r, const models::ModelSpec& model) {
   s.schedule.peak = r.optimizer.lr;
   s.schedule.floor = r.optimizer.min_lr;
   s.schedule.warmup_steps = r.optimizer.warmup_steps;
+  if (r.compares()) s.preferences = layers::PreferenceLoss{r.tune.beta, r.tune.label_smoothing};
   s.adamw = adamw_of(r.optimizer);
   s.frozen = r.optimizer.frozen;
   s.clip = r.optimizer.clip > 0 ? r.optimizer.clip : std::numeric_limits<double>::infinity();

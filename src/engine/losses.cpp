@@ -18,21 +18,29 @@ int64_t LossValues::count(std::span<const data::HostBatch> batches) const {
 
 int64_t LossValues::sample_of(const data::HostBatch& batch, size_t unit) const {
   if (shape_.unit == LossUnit::sequence) return batch.sequence_sample[unit];
+  if (shape_.unit == LossUnit::pair)
+    return batch.first_sample + batch.compared_rows[3 * unit] / batch.sequence_length;
   return batch.first_sample + static_cast<int64_t>(unit) / batch.sequence_length;
 }
 
-std::vector<double> LossValues::sample_sums(std::span<const data::HostBatch> batches,
-                                            std::span<const double> loss_U) const {
+std::vector<double> LossValues::weighted_sums(std::span<const data::HostBatch> batches,
+                                              std::span<const double> loss_U, int64_t first,
+                                              int64_t numbers) const {
   std::vector<double> sums;
+  const auto each = static_cast<size_t>(numbers);
   size_t begin = 0;
   for (const data::HostBatch& batch : batches) {
-    const size_t before = sums.size();
-    sums.resize(before + static_cast<size_t>(batch.num_samples), 0);
+    const size_t before = sums.size(), values = static_cast<size_t>(units(batch));
+    sums.resize(before + static_cast<size_t>(batch.num_samples) * each, 0);
     for (size_t u = 0; u < batch.loss_weight_T.size(); ++u) {
       // A unit of weight 0 has no target to speak of: its loss may be anything.
       if (batch.loss_weight_T[u] == 0) continue;
       const auto sample = static_cast<size_t>(sample_of(batch, u) - batch.first_sample);
-      sums[before + sample] += static_cast<double>(batch.loss_weight_T[u]) * loss_U[begin + u];
+      const auto weight = static_cast<double>(batch.loss_weight_T[u]);
+      for (size_t k = 0; k < each; ++k) {
+        const size_t number = static_cast<size_t>(first) + k;
+        sums[before + sample * each + k] += weight * loss_U[begin + number * values + u];
+      }
     }
     begin += static_cast<size_t>(count(batch));
   }
@@ -56,18 +64,36 @@ std::string LossValues::name(const data::HostBatch& batch, size_t unit) const {
   if (shape_.unit == LossUnit::token)
     return fmt::format("token {} of sample {}", unit % static_cast<size_t>(batch.sequence_length),
                        sample);
+  if (shape_.unit == LossUnit::pair) {
+    size_t first = unit;
+    while (first > 0 && sample_of(batch, first - 1) == sample) --first;
+    return fmt::format("pair {} of sample {}", unit - first, sample);
+  }
   const auto first = std::ranges::find(batch.sequence_sample, sample);
   return fmt::format("sequence {} of sample {}",
                      static_cast<int64_t>(unit) - (first - batch.sequence_sample.begin()), sample);
 }
 
+std::vector<double> of_all_ranks(const parallel::Mesh& mesh, std::span<const double> values,
+                                 std::string_view label) {
+  const std::vector<double> of_stage = mesh.data().exchange_values(values, label);
+  return mesh.pipeline().exchange_values(std::span<const double>(of_stage), label);
+}
+
 double sum_over_ranks(const parallel::Mesh& mesh, std::span<const double> values,
                       std::string_view label) {
-  const std::vector<double> of_stage = mesh.data().exchange_values(values, label);
   double sum = 0;
-  for (const double x : mesh.pipeline().exchange_values(std::span<const double>(of_stage), label))
-    sum += x;
+  for (const double x : of_all_ranks(mesh, values, label)) sum += x;
   return sum;
+}
+
+std::vector<double> means_over_ranks(const parallel::Mesh& mesh, std::span<const double> values,
+                                     int64_t count, double weight, std::string_view label) {
+  std::vector<double> means(static_cast<size_t>(count), 0);
+  const std::vector<double> all = of_all_ranks(mesh, values, label);
+  for (size_t i = 0; i < all.size(); ++i) means[i % means.size()] += all[i];
+  for (double& mean : means) mean /= weight;
+  return means;
 }
 
 void check_finite(kernels::Exec& exec, const layers::Batch& batch, ConstView loss_U, View finite) {

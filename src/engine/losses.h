@@ -19,7 +19,7 @@ namespace megalith::engine {
 class LossValues {
  public:
   explicit LossValues(const Settings& settings)
-      : shape_(layers::loss_shape(settings.model.head)),
+      : shape_(layers::loss_shape(settings.model.head, settings.preferences)),
         ragged_(settings.ragged),
         predicted_per_sample_(settings.predicted_per_sample) {}
 
@@ -31,7 +31,11 @@ class LossValues {
     return ragged_ ? batch.num_tokens() : batch.num_samples;
   }
   int64_t count(const data::HostBatch& batch) const {
-    return shape_.values(batch.num_tokens(), max_sequences(batch)) + num_pairs(batch);
+    return units(batch) * (1 + shape_.told) + num_pairs(batch);
+  }
+  /// What of a batch has a loss; numbers that are told of them come behind, one after the other.
+  int64_t units(const data::HostBatch& batch) const {
+    return shape_.values(batch.num_tokens(), max_sequences(batch));
   }
   /// Their losses come behind the others of a batch.
   int64_t num_pairs(const data::HostBatch& batch) const {
@@ -41,7 +45,14 @@ class LossValues {
 
   /// Per-sample sums of weight x loss; `loss_U` runs through all values of the batches.
   std::vector<double> sample_sums(std::span<const data::HostBatch> batches,
-                                  std::span<const double> loss_U) const;
+                                  std::span<const double> loss_U) const {
+    return weighted_sums(batches, loss_U, 0, 1);
+  }
+  /// The same of what is told of units: of each sample all numbers.
+  std::vector<double> told_sums(std::span<const data::HostBatch> batches,
+                                std::span<const double> loss_U) const {
+    return weighted_sums(batches, loss_U, 1, shape_.told);
+  }
   /// The losses of all sentence pairs, in the order of samples; none where nothing is asked.
   std::vector<double> pair_losses(std::span<const data::HostBatch> batches,
                                   std::span<const double> loss_U) const;
@@ -49,6 +60,10 @@ class LossValues {
   std::string name(const data::HostBatch& batch, size_t unit) const;
 
  private:
+  /// Of `numbers` numbers of each unit from `first` on, of which the loss is number 0.
+  std::vector<double> weighted_sums(std::span<const data::HostBatch> batches,
+                                    std::span<const double> loss_U, int64_t first,
+                                    int64_t numbers) const;
   /// The sample of the run that a unit belongs to.
   int64_t sample_of(const data::HostBatch& batch, size_t unit) const;
   layers::LossShape shape_;
@@ -56,10 +71,16 @@ class LossValues {
   int64_t predicted_per_sample_;
 };
 
-/// The sum of what the data ranks of the last stage have, rank by rank; equal on all. Collective
-/// over data and pipeline ranks.
+/// What the data ranks of the last stage have, rank by rank; equal on all. Collective over data and
+/// pipeline ranks.
+std::vector<double> of_all_ranks(const parallel::Mesh& mesh, std::span<const double> values,
+                                 std::string_view label);
+/// The sum of that, in its order.
 double sum_over_ranks(const parallel::Mesh& mesh, std::span<const double> values,
                       std::string_view label);
+/// Where samples have `count` numbers each: the sum of each number, divided by `weight`.
+std::vector<double> means_over_ranks(const parallel::Mesh& mesh, std::span<const double> values,
+                                     int64_t count, double weight, std::string_view label);
 
 /// `finite` (i32 [1], accumulated) becomes 0 if a loss of the batch that counts is not finite.
 void check_finite(kernels::Exec& exec, const layers::Batch& batch, ConstView loss_U, View finite);

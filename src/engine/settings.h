@@ -11,6 +11,7 @@
 #include "parallel/schedule.h"
 #include "precision/fp8.h"
 #include "precision/loss_scaler.h"
+#include "spec/head_types.h"
 #include "spec/model_spec.h"
 
 namespace megalith::engine {
@@ -58,6 +59,8 @@ struct Settings {
   /// Weights are then no part of a training state.
   layers::MakeFactors factors;
   layers::VirtualTokens virtual_tokens;  // likewise before texts (prompts/)
+  /// Losses are of pairs of answers; absent: what the model's head makes of its units.
+  std::optional<layers::PreferenceLoss> preferences;
   /// By name, of parameters that are stored otherwise than `weights` says: in blocks, for reading.
   parameters::StorageFormats formats;
   double clip = 1;  // infinity: off

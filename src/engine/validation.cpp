@@ -13,7 +13,7 @@ std::optional<ValidationLoss> validation_loss(Engine& engine, const data::BatchS
   const int64_t at_once = engine.settings().micro_batch;
   const comm::Part mine = comm::part_of(samples, mesh.at().data, mesh.layout().data);
   const int64_t most = comm::part_of(samples, 0, mesh.layout().data).count;
-  std::vector<double> sums, pairs;
+  std::vector<double> sums, pairs, told;
   double weight = 0;
   data::HostBatch batch;
   for (int64_t done = 0; done < most; done += at_once) {
@@ -24,6 +24,7 @@ std::optional<ValidationLoss> validation_loss(Engine& engine, const data::BatchS
     const SampleLosses losses = engine.sample_losses(batch);
     std::ranges::copy(losses.sums, std::back_inserter(sums));
     std::ranges::copy(losses.pairs, std::back_inserter(pairs));
+    std::ranges::copy(losses.told, std::back_inserter(told));
     weight += batch.total_weight;
   }
   // Rank by rank is sample by sample. The weights are whole numbers: any order gives their sum.
@@ -32,10 +33,15 @@ std::optional<ValidationLoss> validation_loss(Engine& engine, const data::BatchS
   for (const double w :
        mesh.data().exchange_values(std::span<const double>(&weight, 1), "validation.weight"))
     total += w;
-  if (!engine.losses().shape().pairs) return ValidationLoss{sum / total, {}};
-  const double pair_loss =
+  ValidationLoss result{sum / total, {}, {}};
+  const layers::LossShape& shape = engine.losses().shape();
+  if (shape.told > 0)
+    result.told = means_over_ranks(mesh, told, shape.told, total, "validation.told");
+  if (!shape.pairs) return result;
+  result.pair_loss =
       sum_over_ranks(mesh, pairs, "validation.pair_loss") / static_cast<double>(samples);
-  return ValidationLoss{sum / total + pair_loss, pair_loss};
+  result.loss += *result.pair_loss;
+  return result;
 }
 
 }  // namespace megalith::engine

@@ -14,6 +14,7 @@ namespace megalith::engine {
 struct ValidationLoss {
   double loss = 0;
   std::optional<double> pair_loss;
+  std::vector<double> told;
 };
 
 /// Mean loss over the weighted tokens of the first `samples` samples, spread over the data ranks;

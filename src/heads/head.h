@@ -31,8 +31,9 @@ class Head {
   Head(const Head&) = delete;
   Head& operator=(const Head&) = delete;
 
-  /// loss_U (f32, f64 beside f64) of the batch's units, unweighted, overwritten; x_TH: the rank's
-  /// own tokens. Collective over the tensor ranks.
+  /// loss_U (f32, f64 beside f64) of the batch's units, unweighted, overwritten, and behind them
+  /// what is told of units (LossShape::told); x_TH: the rank's own tokens. Collective over the
+  /// tensor ranks.
   virtual void forward(Context& context, const Batch& batch, ConstView x_TH, View loss_U) const = 0;
   /// The same, and dx_TH (overwritten) = gradient of loss_scale * sum weight * (loss + z lse^2)
   /// (heads without a softmax have no z-loss); parameter gradients accumulate.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "heads/chosen_rows.h"
+#include "heads/compared_answers.h"
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "kernels/elementwise/pointwise.h"
 #include "kernels/matmul/linear.h"
@@ -157,6 +158,8 @@ View VocabularyHead::chunk_gradient(Context& context, const Rows& of, const Chun
 
 void VocabularyHead::forward(Context& context, const Batch& batch, ConstView x_TH,
                              View loss_T) const {
+  if (!batch.compared.rows_P3.absent())
+    return compare_answers(*this, context, batch, x_TH, loss_T, {});
   const device::NameScope scope(context.device(), "head");
   const HeadRows rows_of = input().forward(context, batch, x_TH, nullptr, weight_->name());
   const ChosenRows chosen(context, batch, rows_of.rows_TE(), loss_T);
@@ -176,6 +179,8 @@ void VocabularyHead::forward(Context& context, const Batch& batch, ConstView x_T
 
 void VocabularyHead::forward_backward(Context& context, const Batch& batch, ConstView x_TH,
                                       float z_loss, View loss_T, View dx_TH) const {
+  if (!batch.compared.rows_P3.absent())
+    return compare_answers(*this, context, batch, x_TH, loss_T, dx_TH);
   const device::NameScope scope(context.device(), "head");
   HeadInputSaved saved;
   const HeadRows rows_of = input().forward(context, batch, x_TH, &saved, weight_->name());

@@ -14,7 +14,8 @@ class ChosenRows;
 /// Chunks of rows are multiples of this, but for the last.
 inline constexpr int64_t kLossRowMultiple = 64;
 
-/// A unit is a token: loss = -log p(target).
+/// A unit is a token: loss = -log p(target); or where a batch compares answers, a pair of them
+/// (compared_answers.h).
 class VocabularyHead final : public Head {
  public:
   /// Declares, unless `config.tied` is given, "head.weight" [V, E]; with a bias "head.bias" [V].

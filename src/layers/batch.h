@@ -76,6 +76,15 @@ struct SentencePairs {
   float loss_scale = 0;  // 1 / pairs of the step
 };
 
+/// Answers that are compared: then a unit of loss is a pair of sequences, of which the first was
+/// chosen over the second, right behind it. Beside its targets_T (of tokens; below 0: not learned)
+/// and loss_weight_T (of pairs) a batch has these.
+struct ComparedAnswers {
+  ConstView rows_P3;       // i32 [pairs, 3]: where both begin, and the end; absent: none compared
+  ConstView reference_P2;  // f32 [pairs, 2]: what the reference says of them
+  double beta = 0, label_smoothing = 0;
+};
+
 /// Device views; owned by whoever made the batch, valid for the whole pass.
 struct Batch {
   int64_t num_tokens = 0;
@@ -97,12 +106,14 @@ struct Batch {
   OwnTokens own;
 
   /// Of each unit of loss (heads/head.h): of the T tokens in order, or of the sequences,
-  /// cu_seqlens' order, followed by as many of weight 0 as the batch might have had more.
+  /// cu_seqlens' order, followed by as many of weight 0 as the batch might have had more. Of pairs
+  /// see ComparedAnswers.
   ConstView targets_T;      // i32 [units], or f32 [units, numbers]; absent for inference
   ConstView loss_weight_T;  // f32 [units]
   float loss_scale = 1;     // 1 / global weight of the step
   PredictedTokens predicted;
   SentencePairs pairs;
+  ComparedAnswers compared;
 
   /// Of all rows, in order, where they have adapters of their own; empty: that of the context.
   std::span<const AdapterRun> adapters;

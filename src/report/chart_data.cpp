@@ -87,6 +87,17 @@ std::string chart_data(const RunRecord& record) {
   add("tokens_per_second", true, [](const StepMetrics& m) { return m.tokens_per_second; });
   add("mfu", true, [](const StepMetrics& m) { return 100 * m.mfu; });
   add("step_seconds", true, [](const StepMetrics& m) { return m.step_seconds; });
+  const bool compares = std::ranges::any_of(
+      record.steps, [](const StepMetrics& m) { return m.compared.has_value(); });
+  for (size_t i = 0; compares && i < kComparedNames.size(); ++i) {
+    const std::string name(kComparedNames[i]);
+    const auto pick = [i](const std::optional<ComparedMeans>& means) {
+      return means ? std::optional((*means)[i]) : std::nullopt;
+    };
+    add(name, true, [pick](const StepMetrics& m) { return pick(m.compared); });
+    add("validation_" + name, false,
+        [pick](const StepMetrics& m) { return pick(m.validation_compared); });
+  }
 
   Json data;
   data["window"] = window;

@@ -75,6 +75,22 @@ auto optional_values(Metrics& m) {
                     std::pair{"fp8_products_in_16_bits", &m.fp8_products_in_16_bits}};
 }
 
+constexpr std::string_view kValidation = "validation_";
+
+void write_compared(const std::optional<ComparedMeans>& means, std::string_view before,
+                    Json& line) {
+  for (size_t i = 0; means && i < means->size(); ++i)
+    line[std::string(before) + std::string(kComparedNames[i])] = number((*means)[i]);
+}
+
+std::optional<ComparedMeans> read_compared(const Json& line, std::string_view before) {
+  const auto key = [&](size_t i) { return std::string(before) + std::string(kComparedNames[i]); };
+  if (!line.contains(key(0))) return std::nullopt;
+  ComparedMeans means{};
+  for (size_t i = 0; i < means.size(); ++i) means[i] = number_field(line, key(i).c_str());
+  return means;
+}
+
 }  // namespace
 
 std::string StepMetrics::to_json_line() const {
@@ -93,6 +109,8 @@ std::string StepMetrics::to_json_line() const {
   line["memory_bytes"] = memory_bytes;
   for (const auto& [key, value] : optional_values(*this))
     if (*value) line[key] = number(**value);
+  write_compared(compared, "", line);
+  write_compared(validation_compared, kValidation, line);
   return line.dump() + '\n';
 }
 
@@ -113,6 +131,8 @@ StepMetrics StepMetrics::parse(std::string_view text) {
   metrics.memory_bytes = integer_field(line, "memory_bytes");
   for (const auto& [key, value] : optional_values(metrics))
     if (line.contains(key)) *value = number_field(line, key);
+  metrics.compared = read_compared(line, "");
+  metrics.validation_compared = read_compared(line, kValidation);
   return metrics;
 }
 

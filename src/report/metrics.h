@@ -6,6 +6,7 @@
 // number is written as null, and its hexadecimal twin says which it was.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -17,6 +18,13 @@
 #include "report/append_file.h"
 
 namespace megalith::report {
+
+/// Means over the pairs of answers that a step compares, as TRL calls them.
+inline constexpr std::array<std::string_view, 6> kComparedNames = {
+    "rewards/chosen",     "rewards/rejected", "rewards/margins",
+    "rewards/accuracies", "logps/chosen",     "logps/rejected"};
+inline constexpr size_t kRewardMargin = 2, kRewardAccuracy = 3;
+using ComparedMeans = std::array<double, kComparedNames.size()>;
 
 /// What a step reports. A double that is unknown is NaN (null in the file).
 struct StepMetrics {
@@ -40,8 +48,9 @@ struct StepMetrics {
   // products run in 16 bits instead.
   std::optional<double> fp8_loss_difference, fp8_gradient_cosine, fp8_saturated, fp8_flushed,
       fp8_products_in_16_bits;
+  std::optional<ComparedMeans> compared, validation_compared;
 
-  /// Of tokens alone: what a perplexity is of.
+  /// Of tokens alone: what a perplexity is of. Of answers that are compared it is none.
   double token_loss() const { return loss - pair_loss.value_or(0); }
   std::optional<double> validation_token_loss() const {
     if (!validation_loss) return std::nullopt;

@@ -42,6 +42,23 @@ TEST(Metrics, LineHasThePromisedKeysInOrder) {
   EXPECT_EQ(back.validation_token_loss(), 1.75);
 }
 
+TEST(Metrics, OfAnswersThatAreComparedALineHasTheNamesThatTrlGives) {
+  StepMetrics metrics = some_metrics(1);
+  metrics.compared = {0.5, -0.25, 0.75, 1, -20, -30};
+  EXPECT_TRUE(metrics.to_json_line().ends_with(
+      ",\"rewards/chosen\":0.5,\"rewards/rejected\":-0.25,\"rewards/margins\":0.75,"
+      "\"rewards/accuracies\":1.0,\"logps/chosen\":-20.0,\"logps/rejected\":-30.0}\n"));
+  metrics.validation_compared = metrics.compared;
+  const std::string line = metrics.to_json_line();
+  EXPECT_NE(line.find("\"validation_rewards/accuracies\":1.0"), std::string::npos);
+  const StepMetrics back = StepMetrics::parse(line);
+  EXPECT_EQ(back.compared, metrics.compared);
+  EXPECT_EQ(back.validation_compared, metrics.validation_compared);
+  EXPECT_FALSE(StepMetrics::parse(some_metrics(1).to_json_line()).compared);
+  const size_t last = line.find(",\"logps/rejected\"");
+  EXPECT_THROW(StepMetrics::parse(line.substr(0, last) + "}"), IntegrityError);
+}
+
 TEST(Metrics, ParsingGivesBackEveryBit) {
   StepMetrics metrics = some_metrics(7);
   metrics.loss = std::nextafter(1.0 / 3, 1);

@@ -170,10 +170,15 @@
   const four = (value) => value.toFixed(4);
   const loss = curveChart("loss",
     [...noisy("loss", "training", "--first"), ...line("validation_loss", "validation", "--second", { order: -1 })],
-    "loss (nats per token)", short, four);
+    points("rewards/margins").length > 0 ? "loss (mean over pairs)" : "loss (nats per token)", short, four);
   curveChart("lr", line("lr", "learning rate", "--first"), "learning rate", short);
   curveChart("grad_norm", noisy("grad_norm", "gradient norm", "--first"), "gradient norm");
   curveChart("loss_scale", line("loss_scale", "loss scale", "--first"), "loss scale");
+  curveChart("rewards",
+    [...noisy("rewards/chosen", "chosen", "--first"), ...noisy("rewards/rejected", "rejected", "--second")], "reward");
+  curveChart("accuracies",
+    [...noisy("rewards/accuracies", "training", "--first"),
+     ...line("validation_rewards/accuracies", "validation", "--second", { order: -1 })], "share of pairs");
   curveChart("tokens_per_second", noisy("tokens_per_second", "throughput", "--first"), "tokens per second");
   curveChart("mfu", noisy("mfu", "utilisation", "--first"), "utilisation (%)", (value) => short(value) + " %");
   if (data.ceiling_gflops) {

@@ -21,6 +21,11 @@ namespace {
 /// A terminal that is gone or a full disk behind it must not end a run, so errors are passed over.
 void put(const std::string& text) { std::fputs(text.c_str(), stderr); }
 
+std::string compared_text(const ComparedMeans& means) {
+  return fmt::format("margin {:.3f}  accuracy {:.2f}", means[kRewardMargin],
+                     means[kRewardAccuracy]);
+}
+
 }  // namespace
 
 Progress::Progress(const Options& options)
@@ -41,7 +46,9 @@ std::string Progress::line(const StepMetrics& m, double elapsed) const {
   if (m.loss_scale) text += fmt::format("  loss scale {}", *m.loss_scale);
   if (m.overflowed_steps.value_or(0) > 0) text += fmt::format("  skipped {}", *m.overflowed_steps);
   if (m.mfu > 0) text += fmt::format("  {:.0f}% of ceiling", 100 * m.mfu);
+  if (m.compared) text += "  " + compared_text(*m.compared);
   if (m.validation_loss) text += fmt::format("  validation {:.4f}", *m.validation_loss);
+  if (m.validation_compared) text += fmt::format(" ({})", compared_text(*m.validation_compared));
   return text + fmt::format("  {} left", duration_text(left));
 }
 

@@ -34,6 +34,13 @@ std::string decimal(double value) {
   return std::isfinite(value) ? fmt::format("{:.4f}", value) : hex_float(value);
 }
 
+std::string compared_rows(std::string_view before, const ComparedMeans& means) {
+  std::string out;
+  for (size_t i = 0; i < means.size(); ++i)
+    out += row(fmt::format("{}{}", before, kComparedNames[i]), decimal(means[i]));
+  return out;
+}
+
 /// The median of what `pick` gives for the steps, unknown ones left out; NaN if none is known.
 template <typename Pick>
 double median(const std::vector<StepMetrics>& steps, Pick pick) {
@@ -200,10 +207,15 @@ std::string numbers_html(const RunRecord& record) {
   out += row("samples", grouped(last.samples));
   out += row("loss", decimal(last.loss));
   out += row("loss, exact", hex_float(last.loss));
+  if (last.compared) out += compared_rows("", *last.compared);
   for (auto step = record.steps.rbegin(); step != record.steps.rend(); ++step) {
     if (!step->validation_loss) continue;
     out += row("validation loss", decimal(*step->validation_loss));
-    out += row("validation perplexity", decimal(std::exp(*step->validation_token_loss())));
+    if (step->validation_compared) {
+      out += compared_rows("validation ", *step->validation_compared);
+    } else {
+      out += row("validation perplexity", decimal(std::exp(*step->validation_token_loss())));
+    }
     break;
   }
   out += row("learning rate", fmt::format("{:.4g}", last.lr));

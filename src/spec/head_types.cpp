@@ -102,8 +102,16 @@ const HeadType& head_type(HeadKind kind) {
   return *found;
 }
 
-LossShape loss_shape(const HeadSpec& spec) {
+LossShape loss_shape(const HeadSpec& spec, const std::optional<PreferenceLoss>& preferences) {
   const HeadType& type = head_type(spec.kind);
+  if (preferences) {
+    MEGA_CHECK(spec.kind == HeadKind::language_model, "answers compared under another head");
+    return {.unit = LossUnit::pair,
+            .targets = DType::f32,  // the reference's log-probabilities
+            .numbers_per_unit = 2,
+            .told = std::ssize(kToldOfPairs),
+            .preferences = *preferences};
+  }
   return {type.unit, type.targets, type.targets == DType::f32 ? spec.outputs : 1,
           spec.kind == HeadKind::pretraining};
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "testing/toy_model.h"
 
+#include <algorithm>
+
 #include "heads/head.h"
 #include "math/random.h"
 
@@ -221,6 +223,51 @@ void set_sequence_targets(const engine::Settings& settings, data::HostBatch& bat
   }
 }
 
+/// The next sequence of sample `sample`, up to `end`: what its first token predicts is not learned.
+void end_sequence(int64_t sample, int64_t end, data::HostBatch& batch) {
+  const int64_t begin = batch.cu_seqlens.back();
+  for (int64_t t = begin; t < end; ++t)
+    batch.position_T[static_cast<size_t>(t)] = static_cast<int32_t>(t - begin);
+  batch.targets_T[static_cast<size_t>(begin)] = -1;
+  batch.cu_seqlens.push_back(static_cast<int32_t>(end));
+  batch.sequence_sample.push_back(sample);
+}
+
+/// Pair k of a sample; false where it has no room.
+bool append_pair(int64_t sample, int64_t k, int64_t room_end, data::HostBatch& batch) {
+  const int64_t begin = batch.cu_seqlens.back();
+  const int64_t middle = begin + 2 + (sample + k) % 2, end = middle + 2 + (sample + k) % 3;
+  if (end > room_end) return false;
+  for (const int64_t row : {begin, middle, end})
+    batch.compared_rows.push_back(static_cast<int32_t>(row));
+  end_sequence(sample, middle, batch);
+  end_sequence(sample, end, batch);
+  for (int64_t answer = 0; answer < 2; ++answer)
+    batch.target_numbers.push_back(-0.25f *
+                                   static_cast<float>((7 * sample + 5 * k + 3 * answer) % 40));
+  batch.loss_weight_T.push_back((sample + k) % 5 == 0 ? 2.0f : 1.0f);
+  batch.total_weight += static_cast<double>(batch.loss_weight_T.back());
+  return true;
+}
+
+/// What is left of a sample is a sequence that nobody learns.
+void set_compared(data::HostBatch& batch) {
+  const int64_t length = batch.sequence_length;
+  batch.cu_seqlens.assign(1, 0);
+  batch.sequence_sample.clear();
+  batch.loss_weight_T.clear();
+  batch.total_weight = 0;
+  for (int64_t i = 0; i < batch.num_samples; ++i) {
+    const int64_t sample = batch.first_sample + i, end = (i + 1) * length;
+    for (int64_t k = 0; k < 3 && append_pair(sample, k, end, batch); ++k) {
+    }
+    const int64_t rest = batch.cu_seqlens.back();
+    if (rest == end) continue;
+    std::fill(batch.targets_T.begin() + rest, batch.targets_T.begin() + end, -1);
+    end_sequence(sample, end, batch);
+  }
+}
+
 }  // namespace
 
 engine::Settings in_fp8(engine::Settings settings, precision::ScalingPolicy policy) {
@@ -266,6 +313,7 @@ data::HostBatch toy_batch(const engine::Settings& settings, int64_t first, int64
       batch.pair_targets.push_back(static_cast<int32_t>(sample * 5 % 3 % 2));
   if (layers::loss_shape(settings.model.head).unit == layers::LossUnit::sequence)
     set_sequence_targets(settings, batch);
+  if (settings.preferences) set_compared(batch);
   return batch;
 }
 

@@ -59,7 +59,9 @@ void set_materialised(models::ModelSpec& model, bool materialised = true);
 /// so there is something to learn. With `settings.ragged` some samples hold two documents that
 /// attention must not join, and the last token of each document has weight 0. With virtual tokens
 /// documents begin with them. For a head of
-/// sequences: a target of each document, that its last token tells, and weights of 0, 1 and 2.
+/// sequences: a target of each document, that its last token tells, and weights of 0, 1 and 2. With
+/// preferences: pairs of answers, up to three a sample, whose first token is not learned, of
+/// weights 1 and 2.
 data::HostBatch toy_batch(const engine::Settings& settings, int64_t first, int64_t count);
 
 /// The micro-batches of data rank `data_rank` in step `step` (from 1), in sample order; the batch

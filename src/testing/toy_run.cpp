@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
+#include <iterator>
 
 #include "comm/backends.h"
 
@@ -35,6 +37,7 @@ void run_toy(const engine::Settings& settings, int steps, const Machine& machine
     run.loss.push_back(results[0][step].loss);
     run.grad_norm.push_back(results[0][step].grad_norm);
     run.applied.push_back(results[0][step].applied);
+    std::ranges::copy(results[0][step].told, std::back_inserter(run.told));
     if (results[0][step].loss_scale) run.loss_scale.push_back(*results[0][step].loss_scale);
     for (const auto& rank : results) {
       const engine::StepResult &told = rank[step], &first = results[0][step];
@@ -43,7 +46,8 @@ void run_toy(const engine::Settings& settings, int steps, const Machine& machine
       };
       MEGA_CHECK(same(told.loss, first.loss) && same(told.grad_norm, first.grad_norm) &&
                      told.applied == first.applied && told.loss_scale == first.loss_scale &&
-                     told.overflowed == first.overflowed,
+                     told.overflowed == first.overflowed &&
+                     std::ranges::equal(told.told, first.told, same),
                  "ranks were told different results of step {}", step + 1);
     }
   }
@@ -65,6 +69,7 @@ std::string difference(const ToyRun& a, const ToyRun& b) {
   }
   if (a.loss_scale != b.loss_scale) return "other loss scales";
   if (a.applied != b.applied) return "other steps were applied";
+  if (a.told != b.told) return "other numbers told beside the losses";
   return difference(a.state, b.state);
 }
 

@@ -23,6 +23,7 @@ struct ToyRun {
   std::vector<double> loss, grad_norm;  // by step
   std::vector<double> loss_scale;       // likewise, where there is one
   std::vector<bool> applied;            // likewise
+  std::vector<double> told;             // of all steps, where a head tells something
   LogicalState state;                   // after the last step
 };
 

@@ -7,10 +7,24 @@
 #include "base/log.h"
 #include "engine/not_finite.h"
 #include "engine/state.h"
+#include "spec/head_types.h"
 #include "train/agreement.h"
 #include "train/training_run.h"
 
 namespace megalith::train {
+
+namespace {
+
+/// Of what a head of pairs tells, which is in the order of the names.
+std::optional<report::ComparedMeans> compared_means(std::span<const double> told) {
+  static_assert(std::ranges::equal(layers::kToldOfPairs, report::kComparedNames));
+  report::ComparedMeans means{};
+  if (told.size() != means.size()) return std::nullopt;
+  std::ranges::copy(told, means.begin());
+  return means;
+}
+
+}  // namespace
 
 void TrainingRun::agree_on(double elapsed_seconds) {
   const Agreed agreed = agree(
@@ -67,6 +81,7 @@ report::StepMetrics TrainingRun::train_step() {
   m.samples = position_.samples;
   m.loss = result.loss;
   m.pair_loss = result.pair_loss;
+  m.compared = compared_means(result.told);
   fp8_watch_->add_to(m);
   m.lr = lr;
   m.grad_norm = result.grad_norm;
@@ -150,6 +165,7 @@ void TrainingRun::one_step() {
       if (validated) {
         last_.validation_loss = validated->loss;
         last_.validation_pair_loss = validated->pair_loss;
+        last_.validation_compared = compared_means(validated->told);
         is_best = best_.observe(position_.step, validated->loss);
       } else {
         owed_ = DeferredWork{DeferredWork::What::validation, last_};

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/function_ref.h"
 #include "comm/communicator.h"
 #include "config/recipe.h"
 #include "data/batch_source.h"
@@ -42,6 +43,17 @@ struct RunFacts {
   nlohmann::ordered_json init;            // what the weights were that it began with, if given
 };
 
+/// What samples have of the weights that a run begins with (the reference that answers are compared
+/// with): kept in its folder, made again where that has it not. Null: nothing.
+struct OfFirstWeights {
+  /// Takes what is kept; false when it isn't there, damaged, or of other weights or samples.
+  /// Collective.
+  std::function<bool(comm::Communicator& world)> take_kept;
+  /// Makes it of the weights that the engine has. False when `stop`, which answers alike on all
+  /// ranks, says so. Collective.
+  std::function<bool(engine::Engine&, FunctionRef<bool()> stop)> make;
+};
+
 struct RunResult {
   report::StepMetrics last;  // step 0 when nothing was trained
   std::string status;        // "finished", "stopped" (by a signal)
@@ -59,6 +71,7 @@ struct RunInputs {
   /// what trains lies beside the weights (Settings::trains_beside_weights) of one that goes on too:
   /// checkpoints have none of the weights.
   std::function<void(engine::Engine&)> initial_weights{};
+  OfFirstWeights of_first_weights{};
   /// Fingerprint of the weights that a recipe tunes, saved and compared by whoever goes on; empty:
   /// it tunes none.
   std::string base{};

@@ -67,6 +67,7 @@ class LoopTest : public ::testing::Test {
                          .training = *source,
                          .validation = validation.get(),
                          .initial_weights = initial_weights_,
+                         .of_first_weights = of_first_weights_,
                          .facts = facts_,
                          .hooks = hooks,
                          .stop = &stop},
@@ -126,6 +127,7 @@ class LoopTest : public ::testing::Test {
   config::Recipe recipe_;
   RunFacts facts_;
   std::function<void(engine::Engine&)> initial_weights_;
+  OfFirstWeights of_first_weights_;
   std::unique_ptr<device::Device> device_ = device::make_cpu_device(1);
   std::unique_ptr<comm::Communicator> world_ = comm::make_self_communicator(*device_);
 };

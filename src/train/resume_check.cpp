@@ -22,16 +22,19 @@ void judge_content(const char* key, bool changed, std::span<const std::string> a
                         key, rule.reason, key);
 }
 
-/// A fault when tuning would go on with other weights than it began with: those are nothing
-/// without theirs; of the others the checkpoint has all.
+/// A fault when tuning would go on with other weights than it began with: what trains beside some
+/// is nothing without them, and what compares answers needs them to compare with; of other runs the
+/// checkpoint has all.
 void judge_base(const config::Recipe& recipe, const std::string& base, const nlohmann::json& state,
                 std::span<const std::string> allow, std::string& faults) {
   const auto recorded = state.find(base_key(recipe));
   const bool changed = recorded != state.end() && *recorded != base;
-  if (!recipe.tune.trains_beside() || !changed)
+  const bool beside = recipe.tune.trains_beside();
+  if (!changed || !(beside || recipe.compares()))
     return judge_content("tune.model", changed, allow, faults);
   if (!faults.empty()) faults += "; ";
-  faults += "the weights of tune.model are not those that this run began beside";
+  faults += fmt::format("the weights of tune.model are not those that this run {}",
+                        beside ? "began beside" : "compares with");
 }
 
 /// A fault when other tensor shards ask for other rows of a padded vocabulary than were saved: to

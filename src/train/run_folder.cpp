@@ -139,7 +139,8 @@ void set_aside(const fs::path& run) {
   const std::vector<std::string> a_run{kCheckpoints, "metrics.jsonl", "samples.jsonl", "run.json"};
   if (std::ranges::none_of(a_run, exists)) return;  // a recipe.yaml alone is a person's
   std::vector<std::string> names = events_of(run);
-  for (const char* name : {"recipe.yaml", "report.html", "profile.json"}) names.emplace_back(name);
+  for (const char* name : {"recipe.yaml", "report.html", "profile.json", kFirstValues})
+    names.emplace_back(name);
   std::ranges::copy(a_run, std::back_inserter(names));
   const fs::path place = free_place(run);
   fs::create_directory(place);

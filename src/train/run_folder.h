@@ -12,6 +12,9 @@
 
 namespace megalith::train {
 
+/// What a run keeps of the weights that it began with (OfFirstWeights).
+inline constexpr const char* kFirstValues = "reference.json";
+
 /// Records the checkpoint that a start goes on from, with its event file: a run that was killed
 /// between a save and its record knows of it from here on.
 void note_checkpoint(RunRecord& record, const checkpoint::Reader& reader, const LogPositions& logs);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/run_log.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -34,9 +36,21 @@ RunLog::RunLog(const std::filesystem::path& folder, const LogPositions& position
       samples_(folder / "samples.jsonl", positions.samples),
       events_(report::EventWriter::reopen(folder / positions.events_file, positions.events)) {}
 
+namespace {
+
+void write_compared(const std::optional<report::ComparedMeans>& means, std::string_view behind,
+                    int64_t step, report::EventWriter& events) {
+  for (size_t i = 0; means && i < means->size(); ++i)
+    events.scalar(fmt::format("{}{}", report::kComparedNames[i], behind), step, (*means)[i]);
+}
+
+}  // namespace
+
 void RunLog::step(const report::StepMetrics& m) {
   metrics_.append(m);
-  events_.scalar("lm loss", m.step, m.token_loss());
+  events_.scalar(m.compared ? "preference loss" : "lm loss", m.step, m.token_loss());
+  write_compared(m.compared, "", m.step, events_);
+  write_compared(m.validation_compared, " validation", m.step, events_);
   for (const auto& [name, value] : {std::pair{"fp8 loss difference", m.fp8_loss_difference},
                                     {"fp8 gradient cosine", m.fp8_gradient_cosine},
                                     {"fp8 saturated", m.fp8_saturated},
@@ -56,7 +70,9 @@ void RunLog::step(const report::StepMetrics& m) {
   events_.scalar("mem-max-allocated-bytes", m.step, static_cast<double>(m.memory_bytes));
   if (m.validation_pair_loss)
     events_.scalar("sentence pair loss validation", m.step, *m.validation_pair_loss);
-  if (const std::optional<double> loss = m.validation_token_loss()) {
+  if (m.compared && m.validation_loss) {
+    events_.scalar("preference loss validation", m.step, *m.validation_loss);
+  } else if (const std::optional<double> loss = m.validation_token_loss()) {
     events_.scalar("lm loss validation", m.step, *loss);
     events_.scalar("lm loss validation ppl", m.step, std::exp(std::min(20.0, *loss)));
   }

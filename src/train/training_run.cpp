@@ -123,8 +123,10 @@ void TrainingRun::resume_or_begin() {
     check_resume(recipe_, inputs_.training, data_fingerprint_, inputs_.tokenizer, inputs_.base,
                  reader, inputs_.facts.allow);
   });
+  const bool lacks = lacks_first_values();
   if (newest) {
-    if (settings_.trains_beside_weights()) inputs_.initial_weights(*engine_);
+    if (settings_.trains_beside_weights() || lacks) inputs_.initial_weights(*engine_);
+    if (lacks) make_first_values();
     restore(*newest);
     journal_.resume(*newest, position_.logs);
   } else {
@@ -134,9 +136,19 @@ void TrainingRun::resume_or_begin() {
     } else {
       engine_->initialise();
     }
+    if (lacks) make_first_values();
   }
   journal_.open(position_, owed_ && owed_->what == DeferredWork::What::validation);
   if (is_rank_zero()) write_file_durable(folder / "recipe.yaml", config::to_yaml(recipe_));
+}
+
+bool TrainingRun::lacks_first_values() {
+  return inputs_.of_first_weights.make && !inputs_.of_first_weights.take_kept(world_);
+}
+
+/// A signal on the way ends the run before its first step: the next start makes them.
+void TrainingRun::make_first_values() {
+  inputs_.of_first_weights.make(*engine_, [this] { return told_to_stop(); });
 }
 
 void TrainingRun::restore(const checkpoint::Reader& reader) {

@@ -45,6 +45,8 @@ class TrainingRun {
   void require_same_inputs();
   void resume_or_begin();
   void restore(const checkpoint::Reader& reader);
+  bool lacks_first_values();
+  void make_first_values();
   void describe_run();
   void load_from(int64_t sample);
   /// Takes over what all ranks agree on: a signal, rank 0's clock, and finite_. Collective.

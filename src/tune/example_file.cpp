@@ -9,8 +9,6 @@
 namespace megalith::tune {
 namespace {
 
-constexpr int64_t kMostLineBytes = int64_t{64} << 20;
-
 /// Of two lists of ids, how many are the same from the beginning on.
 size_t common_beginning(std::span<const int32_t> a, std::span<const int32_t> b) {
   return static_cast<size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
@@ -20,23 +18,23 @@ bool is_blank(std::string_view line) {
   return line.find_first_not_of(" \t\r") == std::string_view::npos;
 }
 
-/// The first id of all is predicted from nothing.
+std::vector<Example> texts_of(const ExampleLine& line, const ExampleForm& form) {
+  if (const auto* answer = std::get_if<PromptAndAnswer>(&line))
+    return {encode_answer(form, *answer)};
+  std::vector<Example> examples;
+  for (const MarkedText& text : marked_texts(form.chats, std::get<ChatExample>(line)))
+    examples.push_back(encode_marked(form.tokenizer, text));
+  return examples;
+}
+
+}  // namespace
+
 bool has_answer(const Example& example) {
   return example.tokens() >= 1 &&
          std::find(example.learned.begin() + 1, example.learned.end(), 1) != example.learned.end();
 }
 
-std::vector<Example> texts_of(std::string_view line, const ExampleForm& form) {
-  const ExampleLine parsed = parse_example_line(line, form.fields, form.only_fields);
-  if (const auto* answer = std::get_if<PromptAndAnswer>(&parsed))
-    return {encode_answer(form, *answer)};
-  std::vector<Example> examples;
-  for (const MarkedText& text : marked_texts(form.chats, std::get<ChatExample>(parsed)))
-    examples.push_back(encode_marked(form.tokenizer, text));
-  return examples;
-}
-
-std::vector<Example> examples_of(std::string_view line, const ExampleForm& form) {
+std::vector<Example> encode_line(const ExampleLine& line, const ExampleForm& form) {
   std::vector<Example> examples = texts_of(line, form);
   for (Example& example : examples) {
     example.ids.insert(example.ids.begin(), form.before.begin(), form.before.end());
@@ -44,8 +42,6 @@ std::vector<Example> examples_of(std::string_view line, const ExampleForm& form)
   }
   return examples;
 }
-
-}  // namespace
 
 Example encode_marked(const text::Tokenizer& tokenizer, const MarkedText& text) {
   Example example{tokenizer.encode(text.text, false), {}};
@@ -111,9 +107,8 @@ bool keep_length(Example& example, const LengthRule& rule, ExampleCounts& counts
   return has_answer(example);
 }
 
-void require_examples(const std::vector<Example>& examples, const LengthRule& rule,
-                      const ExampleCounts& counts) {
-  if (!examples.empty()) return;
+void require_examples(bool are_some, const LengthRule& rule, const ExampleCounts& counts) {
+  if (are_some) return;
   throw UserError("recipe: {}: no example that fits into a sample of {} tokens among {} lines{}",
                   rule.key, rule.most_tokens, counts.lines,
                   counts.dropped > 0 ? "; set a larger train.sequence_length" : "");
@@ -125,14 +120,15 @@ std::vector<Example> read_examples(const std::vector<std::string>& files, const 
   for (const std::string& file : files) {
     for_each_line(file, kMostLineBytes, [&](std::string_view line) {
       ++counts.lines;
-      for (Example& example : examples_of(line, form)) {
+      const ExampleLine parsed = parse_example_line(line, form.fields, form.only_fields);
+      for (Example& example : encode_line(parsed, form)) {
         if (!has_answer(example))
           throw UserError("has nothing to learn: its answer is no token of its own");
         if (keep_length(example, rule, counts)) examples.push_back(std::move(example));
       }
     });
   }
-  require_examples(examples, rule, counts);
+  require_examples(!examples.empty(), rule, counts);
   return examples;
 }
 

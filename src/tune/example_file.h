@@ -44,6 +44,14 @@ struct ExampleForm {
   std::vector<int32_t> before = {};  // stand before every example; nobody learns them
 };
 
+/// Longest line of a file of texts.
+inline constexpr int64_t kMostLineBytes = int64_t{64} << 20;
+
+/// Whether a token but the first, which nothing predicts, is learned.
+bool has_answer(const Example& example);
+/// What becomes of a line: one example, or of a chat whose template shows earlier turns otherwise
+/// one of each turn that is learned. Behind `form.before`.
+std::vector<Example> encode_line(const ExampleLine& line, const ExampleForm& form);
 /// The text as ids: a token is learned when it begins within a range that is, or, where a token
 /// crosses a range's beginning, from that token on. Without special tokens of its own.
 Example encode_marked(const text::Tokenizer& tokenizer, const MarkedText& text);
@@ -74,8 +82,7 @@ void for_each_line(const std::string& file, int64_t most_bytes,
 /// rule refuses it.
 bool keep_length(Example& example, const LengthRule& rule, ExampleCounts& counts);
 /// UserError naming the rule's key when there are none.
-void require_examples(const std::vector<Example>& examples, const LengthRule& rule,
-                      const ExampleCounts& counts);
+void require_examples(bool are_some, const LengthRule& rule, const ExampleCounts& counts);
 
 /// Of all lines of the files that are not blank, in order, as far as `rule` keeps them. UserError
 /// with file:line when a line is no example, with the rule's key when there is none at all.

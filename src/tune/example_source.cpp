@@ -10,16 +10,11 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/integer.h"
-#include "math/random.h"
 #include "tune/packing.h"
 
 namespace megalith::tune {
-namespace {
 
-constexpr int32_t kNoTarget = -1;
-
-/// An id of a text at or above the vocabulary would be read as a virtual token.
-void check_ids(const std::vector<int32_t>& ids, const ExampleSourceOptions& options) {
+void require_ids(const std::vector<int32_t>& ids, const ExampleSourceOptions& options) {
   const auto text =
       std::span(ids).subspan(std::min(ids.size(), static_cast<size_t>(options.virtual_tokens)));
   if (const auto most = std::ranges::max_element(text);
@@ -30,17 +25,13 @@ void check_ids(const std::vector<int32_t>& ids, const ExampleSourceOptions& opti
   }
 }
 
-}  // namespace
-
 ExampleSource::ExampleSource(const std::vector<Example>& examples,
                              const ExampleSourceOptions& options)
-    : options_(options),
-      key_(random_key(random_key(options.seed, "data order"), uint64_t{0})),
-      numbers_(options.numbers) {
+    : options_(options), order_(options.seed, options.shuffle), numbers_(options.numbers) {
   std::vector<int64_t> lengths;
   begins_.push_back(0);
   for (const Example& example : examples) {
-    check_ids(example.ids, options);
+    require_ids(example.ids, options);
     ids_.insert(ids_.end(), example.ids.begin(), example.ids.end());
     learned_.insert(learned_.end(), example.learned.begin(), example.learned.end());
     begins_.push_back(std::ssize(ids_));
@@ -79,14 +70,6 @@ std::string ExampleSource::fingerprint(const data::AtWork& at_work) const {
   return "examples-" + sha.finish();
 }
 
-int64_t ExampleSource::index_of(int64_t n) const {
-  const int64_t count = samples_per_epoch(), place = n % count;
-  if (!options_.shuffle) return place;
-  const uint64_t key = random_key(key_, static_cast<uint64_t>(n / count));
-  return static_cast<int64_t>(
-      permute(key, static_cast<uint64_t>(count), static_cast<uint64_t>(place)));
-}
-
 void ExampleSource::end_sequence(int64_t sample, const Target* target,
                                  data::HostBatch& batch) const {
   batch.cu_seqlens.push_back(static_cast<int32_t>(batch.ids_T.size()));
@@ -118,7 +101,8 @@ void ExampleSource::append_example(size_t example, data::HostBatch& batch) const
 
 void ExampleSource::append_sample(int64_t n, data::HostBatch& batch) const {
   const size_t end = batch.ids_T.size() + static_cast<size_t>(sequence_length());
-  for (const int64_t number : samples_[static_cast<size_t>(index_of(n))]) {
+  for (const int64_t number :
+       samples_[static_cast<size_t>(order_.index_of(n, samples_per_epoch()))]) {
     const auto example = static_cast<size_t>(number);
     append_example(example, batch);
     end_sequence(n, targets_.empty() ? nullptr : &targets_[example], batch);
@@ -129,7 +113,7 @@ void ExampleSource::append_sample(int64_t n, data::HostBatch& batch) const {
     batch.position_T.push_back(position);
     if (!types_.empty()) batch.type_T.push_back(0);
     if (!targets_.empty()) continue;
-    batch.targets_T.push_back(kNoTarget);
+    batch.targets_T.push_back(-1);
     batch.loss_weight_T.push_back(0);
   }
   end_sequence(n, nullptr, batch);

@@ -15,6 +15,7 @@
 
 #include "data/batch_source.h"
 #include "tune/example_file.h"
+#include "tune/sample_order.h"
 
 namespace megalith::tune {
 
@@ -27,9 +28,13 @@ struct ExampleSourceOptions {
   bool numbers = false;  // targets are numbers, not classes
 };
 
+/// UserError when an id behind the virtual tokens is none of the vocabulary's: at or above it one
+/// would be read as a virtual token.
+void require_ids(const std::vector<int32_t>& ids, const ExampleSourceOptions& options);
+
 class ExampleSource final : public data::BatchSource {
  public:
-  /// UserError when an id behind the virtual tokens is none of the vocabulary's.
+  /// UserError as require_ids().
   ExampleSource(const std::vector<Example>& examples, const ExampleSourceOptions& options);
 
   int64_t sequence_length() const override { return options_.sequence_length; }
@@ -49,10 +54,9 @@ class ExampleSource final : public data::BatchSource {
   void append_sample(int64_t n, data::HostBatch& batch) const;
   void append_example(size_t example, data::HostBatch& batch) const;
   void end_sequence(int64_t sample, const Target* target, data::HostBatch& batch) const;
-  int64_t index_of(int64_t n) const;
 
   ExampleSourceOptions options_;
-  uint64_t key_;
+  SampleOrder order_;
   std::vector<int32_t> ids_;                   // example after example
   std::vector<uint8_t> learned_;               // of each id
   std::vector<int32_t> types_;                 // likewise; empty: all 0

@@ -163,7 +163,7 @@ std::vector<Example> read_labelled(const std::vector<std::string>& files,
       if (keep_length(example, rule, counts)) examples.push_back(std::move(example));
     });
   }
-  require_examples(examples, rule, counts);
+  require_examples(!examples.empty(), rule, counts);
   return examples;
 }
 

@@ -24,6 +24,7 @@ constexpr std::string_view kOfVirtualTokens[] = {"tune.virtual_tokens"};
 constexpr std::string_view kOfPrompts[] = {"tune.prompt_init", "tune.prompt_text"};
 constexpr std::string_view kOfEncoders[] = {"tune.encoder"};
 constexpr std::string_view kOfModules[] = {"tune.targets"};
+constexpr std::string_view kOfPreferences[] = {"tune.beta", "tune.label_smoothing"};
 
 bool begins_with_one(std::string_view path, std::span<const std::string_view> beginnings) {
   return std::ranges::any_of(
@@ -66,8 +67,23 @@ void check_encoder(const config::Recipe& r, const config::Recipe& standard,
          r.tune.encoder != lstm && r.tune.encoder_layers != standard.tune.encoder_layers);
 }
 
+void check_preferences(const config::Recipe& r, std::vector<std::string>& faults) {
+  if (r.tune.method == TuneMethod::classify)
+    faults.emplace_back(
+        "tune.objective: dpo compares answers, and tune.method: classify gives none");
+  if (const std::string& text = r.tune.template_text; !text.empty() && !text.ends_with(".jinja"))
+    faults.emplace_back(
+        "tune.template: lines of tune.objective: dpo have prompt, chosen and rejected, no other "
+        "fields; take it out of the recipe, or give a chat template NAME.jinja");
+  if (r.train.z_loss > 0)
+    faults.emplace_back(
+        "train.z_loss has no meaning with tune.objective: dpo, where tokens weigh less than "
+        "nothing; set it to 0");
+}
+
 void check_what_is_given(const config::Recipe& r, std::vector<std::string>& faults) {
   if (r.tune.method == TuneMethod::classify) check_labels(r, faults);
+  if (r.tune.objective == config::TuneObjective::dpo) check_preferences(r, faults);
   if (r.tune.data.empty())
     faults.emplace_back("tune.data names no file of examples; set it to a file of JSON lines");
   if (r.train.validate_every > 0 && r.tune.validation.empty())
@@ -99,7 +115,8 @@ void check_recipe(const config::Recipe& recipe, const config::Recipe& standard,
              prompt = method == TuneMethod::prompt, encodes = method == TuneMethod::p_tuning;
   if (method != TuneMethod::full && !recipe.tune.trains_beside() && !classifies)
     faults.push_back(fmt::format(
-        "tune.method {} is not built; full, lora, ia3, prompt, p_tuning and classify are", method));
+        "tune.method {} is not built; full, lora, ia3, prompt, p_tuning, classify and dpo are",
+        method));
   const auto unread = [&](const std::string& path, bool is_read, const char* instead) {
     if (is_read) return;
     faults.push_back(
@@ -123,6 +140,11 @@ void check_recipe(const config::Recipe& recipe, const config::Recipe& standard,
     if (begins_with_one(change.path, kOfModules)) unread(change.path, lora || ia3, "lora or ia3");
     if (begins_with_one(change.path, kOfLabels)) unread(change.path, classifies, "classify");
     if (begins_with_one(change.path, kOfTexts)) unread(change.path, !classifies, "full");
+    if (begins_with_one(change.path, kOfPreferences) &&
+        recipe.tune.objective != config::TuneObjective::dpo)
+      faults.push_back(fmt::format(
+          "{} has no effect without tune.objective: dpo; take it out of the recipe, or set that",
+          change.path));
   }
   if (!faults.empty()) throw UserError("{}: {}", where, fmt::join(faults, "; "));
 }

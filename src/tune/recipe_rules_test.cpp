@@ -58,12 +58,9 @@ TEST(RecipeRules, NameWhatHasNoMeaning) {
   refused([](auto& r) { r.tune.rank = 4; }, "tune.rank has no effect with tune.method: full");
   refused([](auto& r) { r.train.validate_every = 5; }, "train.validate_every needs");
   refused([](auto& r) { r.tune.validation = {"b"}; }, "tune.validation has no effect");
-  for (const auto method : {config::TuneMethod::adapter, config::TuneMethod::dpo})
-    refused([&](auto& r) { r.tune.method = method; },
-            fmt::format(
-                "tune.method {} is not built; full, lora, ia3, prompt, p_tuning and classify are",
-                method)
-                .c_str());
+  refused(
+      [](auto& r) { r.tune.method = config::TuneMethod::adapter; },
+      "tune.method adapter is not built; full, lora, ia3, prompt, p_tuning, classify and dpo are");
   const auto ia3 = [](auto change) {
     return [=](config::Recipe& r) {
       r.tune.method = config::TuneMethod::ia3;
@@ -148,6 +145,38 @@ TEST(RecipeRules, NameWhatHasNoMeaning) {
   refused(classify([](auto& r) { r.tune.template_text = "{a}"; }), "tune.template has no effect");
   refused(classify([](auto& r) { r.train.sample_every = 1; }), "train.sample_every");
   refused([](auto& r) { r.tune.labels = {"a", "b"}; }, "tune.labels has no effect");
+}
+
+TEST(RecipeRules, OfPreferences) {
+  const auto dpo = [](auto change) {
+    return fault([=](config::Recipe& r) {
+      r.tune.objective = config::TuneObjective::dpo;
+      change(r);
+    });
+  };
+  for (const auto method : {config::TuneMethod::full, config::TuneMethod::lora,
+                            config::TuneMethod::ia3, config::TuneMethod::prompt})
+    EXPECT_EQ(dpo([&](auto& r) {
+                r.tune.method = method;
+                r.tune.beta = 0.5;
+                r.tune.label_smoothing = 0.1;
+                r.tune.template_text = "chat.jinja";
+              }),
+              "");
+  EXPECT_THAT(dpo([](auto& r) {
+                r.tune.method = config::TuneMethod::classify;
+                r.tune.labels = {"a", "b"};
+                r.tune.template_text = "{a}";
+                r.train.z_loss = 0.1;
+              }),
+              AllOf(HasSubstr("tune.method: classify gives none"),
+                    HasSubstr("have prompt, chosen and rejected"), HasSubstr("train.z_loss")));
+  EXPECT_THAT(fault([](auto& r) {
+                r.tune.beta = 0.5;
+                r.tune.label_smoothing = 0.1;
+              }),
+              AllOf(HasSubstr("tune.beta has no effect without tune.objective: dpo"),
+                    HasSubstr("tune.label_smoothing has no effect")));
 }
 
 }  // namespace

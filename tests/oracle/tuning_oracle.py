@@ -11,6 +11,7 @@ IA3:       the same of learned vectors; without targets they are those that peft
 Prompt:    the same of virtual tokens; they begin as the rows that peft takes of a text's tokens
 P-tuning:  the same of rows that an encoder makes, an MLP and an LSTM, begun from the same encoder
 Full:      the same of all weights, against transformers
+DPO:       the same of the published loss (Rafailov et al. 2023, equation 7), with all weights and with factors; and its margins
 Results:   the adapter's folder opens in peft, whose logits are those of the trained module
 
     tuning_oracle.py --megalith build/release/megalith
@@ -33,6 +34,9 @@ from decoder_folders import BOUND, in_double
 
 VOCABULARY, STEPS, EXAMPLES, SEEDS = 300, 50, 12, range(3, 12)
 RATES = {"full": 3e-4, "lora": 3e-3, "ia3": 1e-2, "prompt": 3e-2, "p_tuning": 3e-3}
+# Of preferences; (beta, label smoothing).
+PREFERENCE_RATES = {"full": 1e-4, "lora": 2e-3}
+PREFERENCES = [(0.1, 0), (0.3, 0.1)]
 # Of virtual tokens all is movement, and what a rounded beta1 makes of the momentum, 1 - beta1 beside 1 less beta1 in float32, would be all
 # that is seen; 0.875 is not rounded.
 BETA1 = {"full": 0.9, "lora": 0.9, "ia3": 0.9, "prompt": 0.875, "p_tuning": 0.875}
@@ -76,15 +80,31 @@ def write_examples(path, text):
             file.write(json.dumps({"prompt": " ".join(words[:cut]), "completion": " " + " ".join(words[cut:])}) + "\n")
 
 
+def write_pairs(path, text):
+    """Four words of a line: how it goes on was chosen, how another does rejected."""
+    lines = [line.split() for line in pathlib.Path(text).read_text(errors="ignore").splitlines() if len(line.split()) >= 8]
+    with open(path, "w") as file:
+        for own, other in zip(lines[200:200 + EXAMPLES], lines[300:]):
+            file.write(json.dumps({"prompt": " ".join(own[:4]), "chosen": " " + " ".join(own[4:8]), "rejected": " " + " ".join(other[4:8])}) + "\n")
+
+
+def encoded(tokenizer, prompt, answer):
+    """(ids, first learned)."""
+    whole, before = tokenizer.encode(prompt + answer).ids, tokenizer.encode(prompt).ids
+    same = next((i for i, (a, b) in enumerate(zip(before, whole)) if a != b), len(before))
+    return whole + [VOCABULARY - 1], same
+
+
 def read_examples(path, tokenizer_file):
-    """(ids, first learned) of each."""
     tokenizer = tokenizers.Tokenizer.from_file(str(tokenizer_file))
-    for line in path.read_text().splitlines():
-        example = json.loads(line)
-        whole = tokenizer.encode(example["prompt"] + example["completion"]).ids
-        prompt = tokenizer.encode(example["prompt"]).ids
-        same = next((i for i, (a, b) in enumerate(zip(prompt, whole)) if a != b), len(prompt))
-        yield whole + [VOCABULARY - 1], same
+    for line in map(json.loads, path.read_text().splitlines()):
+        yield encoded(tokenizer, line["prompt"], line["completion"])
+
+
+def read_pairs(path, tokenizer_file):
+    tokenizer = tokenizers.Tokenizer.from_file(str(tokenizer_file))
+    for line in map(json.loads, path.read_text().splitlines()):
+        yield encoded(tokenizer, line["prompt"], line["chosen"]), encoded(tokenizer, line["prompt"], line["rejected"])
 
 
 def batch_of(examples):
@@ -104,20 +124,49 @@ def text_logits(model, ids):
     return model(input_ids=ids).logits[:, -ids.shape[1]:]
 
 
-def trained(model, examples, method, dtype):
-    """Losses of the steps; the model is changed. All examples in every step: the mean over what is learned."""
+def answers_loss(model, examples):
+    """All examples in every step: the mean over what is learned."""
+    rows, targets = batch_of(examples)
+    return lambda: torch.nn.functional.cross_entropy(text_logits(model, rows).flatten(0, 1), targets.flatten())
+
+
+class PreferenceLoss:
+    """All pairs in every step; the reference is the model as it is now, without an adapter that has changed nothing yet."""
+
+    def __init__(self, model, pairs, beta, smoothing):
+        self.model, self.beta, self.smoothing, self.margins = model, beta, smoothing, []
+        self.rows, self.targets = batch_of([answer for pair in pairs for answer in pair])
+        with torch.no_grad():
+            self.reference = self.log_probabilities()
+
+    def log_probabilities(self):
+        """Of every answer: chosen, rejected, chosen, ..."""
+        all_of = torch.log_softmax(text_logits(self.model, self.rows), -1)
+        learned = self.targets >= 0
+        return (all_of.gather(-1, self.targets.clamp(min=0).unsqueeze(-1)).squeeze(-1) * learned).sum(-1)
+
+    def __call__(self):
+        rewards = self.beta * (self.log_probabilities() - self.reference)
+        margin = rewards[0::2] - rewards[1::2]
+        self.margins.append(margin.mean().item())
+        log_sigmoid = torch.nn.functional.logsigmoid
+        return -((1 - self.smoothing) * log_sigmoid(margin) + self.smoothing * log_sigmoid(-margin)).mean()
+
+
+def trained(model, loss_of, rate, beta1, dtype):
+    """Losses of the steps; the model is changed. And what makes them: loss_of(model)."""
     model = model.to(dtype)
     parameters = [p for p in model.parameters() if p.requires_grad]
-    optimizer = torch.optim.AdamW(parameters, lr=RATES[method], betas=(BETA1[method], 0.999), eps=1e-8, weight_decay=0)
-    rows, targets = batch_of(examples)
+    optimizer = torch.optim.AdamW(parameters, lr=rate, betas=(beta1, 0.999), eps=1e-8, weight_decay=0)
+    step_loss = loss_of(model)
     losses = []
     for _ in range(STEPS):
         optimizer.zero_grad()
-        loss = torch.nn.functional.cross_entropy(text_logits(model, rows).flatten(0, 1), targets.flatten())
+        loss = step_loss()
         loss.backward()
         losses.append(loss.item())
         optimizer.step()
-    return losses
+    return losses, step_loss
 
 
 def opened(folder):
@@ -128,6 +177,10 @@ def factors_of(model):
     """Of what trains, as the file calls it."""
     return {name.replace(".default", "").replace("prompt_encoder.embedding.weight", "prompt_embeddings"): p.detach().double()
             for name, p in model.named_parameters() if p.requires_grad}
+
+
+def parameters_of(model):
+    return {name: p.detach().double() for name, p in model.named_parameters()}
 
 
 def distance(a, exact):
@@ -179,9 +232,11 @@ class Tuning:
         config = transformers.AutoConfig.for_model(family, **MODELS[family])
         transformers.AutoModelForCausalLM.from_config(config).save_pretrained(self.base)
         run(program, "tokenizer", "train", "--input", text, "--vocab-size", VOCABULARY, "--output", self.base / "tokenizer.json")
-        self.data = folder / "examples.jsonl"
+        self.data, self.preferences = folder / "examples.jsonl", folder / "pairs.jsonl"
         write_examples(self.data, text)
+        write_pairs(self.preferences, text)
         self.examples = list(read_examples(self.data, self.base / "tokenizer.json"))
+        self.pairs = list(read_pairs(self.preferences, self.base / "tokenizer.json"))
         self.recipe = folder / "recipe.yaml"
         # Every example is a sample of its own, and a step has them all.
         self.length = length = max(len(ids) for ids, _ in self.examples) - 1
@@ -195,19 +250,49 @@ run: {{threads: 1, seed: {seed}}}
 """)
 
     def tune(self, out, method, **settings):
-        settings = settings | {"tune__method": method, "optimizer__lr": RATES[method], "optimizer__beta1": BETA1[method]}
+        settings = {"tune__method": method, "optimizer__lr": RATES[method], "optimizer__beta1": BETA1[method]} | settings
         words = [word for key, value in settings.items() for word in ("--set", f"{key.replace('__', '.')}={value}")]
         last, = run(self.program, "tune", self.recipe, "--set", f"run.out={self.folder / out}", *words)
         return [float.fromhex(json.loads(line)["loss_hex"]) for line in (self.folder / out / "metrics.jsonl").read_text().splitlines()]
 
     def compare(self, method, ours, our_weights, make, get, distances):
+        self.compare_loss(lambda model: answers_loss(model, self.examples), (RATES[method], BETA1[method]), ours, our_weights, make, get, distances)
+
+    def compare_loss(self, loss_of, rates, ours, our_weights, make, get, distances):
+        """What made the losses there, in float64 and in float32."""
         exact, plain = make(), make()
         with in_double(exact.double()):
-            exact_losses = trained(exact, self.examples, method, torch.float64)
-        plain_losses = trained(plain, self.examples, method, torch.float32)
+            exact_losses, exact_loss = trained(exact, loss_of, *rates, torch.float64)
+        plain_losses, plain_loss = trained(plain, loss_of, *rates, torch.float32)
         distances.add("losses", apart(ours, exact_losses), apart(plain_losses, exact_losses))
         distances.add("weights", distance(our_weights, get(exact)), distance(get(plain), get(exact)))
         distances.fallen.append(exact_losses[0] - exact_losses[-1])
+        return exact_loss, plain_loss
+
+    def prefer(self, method, case, distances):
+        """Pairs of answers, each a sample of its own."""
+        beta, smoothing = case
+        lengths = [len(chosen[0]) + len(rejected[0]) - 2 for chosen, rejected in self.pairs]
+        assert 2 * min(lengths) > max(lengths), "pairs of unlike lengths are packed"
+        out = f"dpo-{method}-{beta}"
+        settings = {"tune__objective": "dpo", "tune__data": self.preferences, "tune__beta": beta, "tune__label_smoothing": smoothing,
+                    "train__sequence_length": max(lengths), "optimizer__lr": PREFERENCE_RATES[method]}
+        loss_of = lambda model: PreferenceLoss(model, self.pairs, beta, smoothing)  # noqa: E731
+        rates = PREFERENCE_RATES[method], BETA1[method]
+        if method == "lora":
+            self.tune(out + "-start", method, **settings, train__steps=0)
+            losses = self.tune(out, method, **settings)
+            weights = safetensors.torch.load_file(self.folder / out / "adapter/adapter_model.safetensors")
+            exact, plain = self.compare_loss(
+                loss_of, rates, losses, {key: value.double() for key, value in weights.items()},
+                lambda: peft.PeftModel.from_pretrained(opened(self.base), self.folder / f"{out}-start/adapter", is_trainable=True), factors_of, distances)
+        else:
+            losses = self.tune(out, method, **settings)
+            run(self.program, "convert", "--from", self.folder / out, "--to", self.folder / f"{out}-hf", "--format", "hf")
+            exact, plain = self.compare_loss(loss_of, rates, losses, parameters_of(opened(self.folder / f"{out}-hf")),
+                                             lambda: opened(self.base).train(), parameters_of, distances)
+        ours = [json.loads(line)["rewards/margins"] for line in (self.folder / out / "metrics.jsonl").read_text().splitlines()]
+        distances.add("margins", apart(ours, exact.margins), apart(plain.margins, exact.margins))
 
     def lora(self, case, distances):
         self.beside("lora", case["targets"], distances, tune__rank=case["rank"], tune__alpha=case["alpha"], tune__rslora=str(case.get("rslora", False)).lower())
@@ -289,11 +374,7 @@ run: {{threads: 1, seed: {seed}}}
         losses = self.tune("full", "full")
         hf = self.folder / "full-hf"
         run(self.program, "convert", "--from", self.folder / "full", "--to", hf, "--format", "hf")
-
-        def get(model):
-            return {name: p.detach().double() for name, p in model.named_parameters()}
-
-        self.compare("full", losses, get(opened(hf)), lambda: opened(self.base).train(), get, distances)
+        self.compare("full", losses, parameters_of(opened(hf)), lambda: opened(self.base).train(), parameters_of, distances)
 
 
 def name_of(case):
@@ -312,6 +393,7 @@ def main():
     for family in arguments.family or MODELS:
         cases = CASES[family] + IA3_CASES[family] + PROMPT_CASES[family] + ENCODER_CASES[family]
         of_case, of_full = [Distances() for _ in cases], Distances()
+        preferred = {(method, case): Distances() for method in PREFERENCE_RATES for case in PREFERENCES}
         for seed in SEEDS:
             with tempfile.TemporaryDirectory() as folder:
                 tuning = Tuning(arguments.megalith, pathlib.Path(folder), family, arguments.text, seed)
@@ -319,9 +401,13 @@ def main():
                     kind = next((kind for key, kind in KINDS.items() if key in case), "ia3")
                     getattr(tuning, kind)(case, distances)
                 tuning.full(of_full)
+                for (method, case), distances in preferred.items():
+                    tuning.prefer(method, case, distances)
         for case, distances in zip(cases, of_case):
             distances.judge(checks, f"{family}, {name_of(case)}")
         of_full.judge(checks, f"{family}, full")
+        for (method, (beta, smoothing)), distances in preferred.items():
+            distances.judge(checks, f"{family}, dpo {method}, beta {beta}, smoothing {smoothing}")
     raise SystemExit(checks.exit_code())
 
 

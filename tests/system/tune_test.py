@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tuning: all weights, low-rank factors, learned vectors, virtual tokens or their encoder of a model that is there, from examples to what is served: python3 tune_test.py PROGRAM"""
+"""Tuning: all weights, low-rank factors, learned vectors, virtual tokens or their encoder of a model that is there, from examples or preferences to what is served: python3 tune_test.py PROGRAM"""
 import json
 import random
 import shutil
 import unittest
 
 from adapter_folder import LLAMA_RECIPE
-from program import ROOT, RoadTest, run, run_json
+from event_file import steps_of
+from program import PROGRAM, ROOT, RoadTest, ended, run, run_json
 
 TEMPLATE = ("{% for m in messages %}<{{ m.role[0] }}>{{ m.content }}<|endoftext|>{% endfor %}"
             "{% if add_generation_prompt %}<a>{% endif %}")
@@ -41,6 +42,12 @@ class Tune(RoadTest):
         cls.chats.write_text("".join(
             json.dumps({"messages": [{"role": "user", "content": p}, {"role": "assistant", "content": c.strip()}]}) + "\n"
             for p, c in examples(60, 3)))
+        # Of each prompt the right answer was chosen, and the wrong one rejected.
+        cls.pairs, cls.held_pairs = (cls.folder / f"{name}.jsonl" for name in ("pairs", "held-pairs"))
+        for path, count, seed in ((cls.pairs, 60, 1), (cls.held_pairs, 10, 2)):
+            path.write_text("".join(json.dumps({"prompt": p, "chosen": c, "rejected": " no." if c == " yes." else " yes."}) + "\n"
+                                    for p, c in examples(count, seed)))
+        cls.dpo = ("tune.objective=dpo", f"tune.data={cls.pairs}", "tune.beta=0.5")
         cls.tune_recipe = cls.folder / "tune.yaml"
         cls.tune_recipe.write_text(f"""
 tune: {{model: {cls.model}, data: {cls.data}}}
@@ -54,6 +61,11 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
     def tune(cls, out, *overrides, code=0, options=()):
         words = [word for o in (f"run.out={cls.folder / out}", *overrides) for word in ("--set", o)]
         return run("tune", cls.tune_recipe, *words, "--json", *options, code=code)
+
+    def tune_says(self, out, *overrides):
+        """What a run that is fine says beside its result."""
+        words = [word for o in (f"run.out={self.folder / out}", *overrides) for word in ("--set", o)]
+        return ended([PROGRAM, "tune", self.tune_recipe, *words]).stderr
 
     def digest(self, out):
         return json.loads((self.folder / out / "run.json").read_text())["state_sha256"]
@@ -89,8 +101,86 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
         self.tune("own", f"tune.data={self.chats}", f"tune.template={own}")
         self.assertNotEqual(self.losses("chats"), self.losses("own"))
 
+    def told(self, out):
+        """Of each step what is told beside the loss."""
+        return [{key: value for key, value in json.loads(line).items() if key.startswith(("rewards/", "logps/"))}
+                for line in (self.folder / out / "metrics.jsonl").read_text().splitlines()]
+
+    def test_preferences_are_learned(self):
+        for method, rate in (("full", "1e-3"), ("lora", "1e-2")):
+            out = f"prefers-{method}"
+            last = json.loads(self.tune(out, *self.dpo, f"tune.method={method}", f"optimizer.lr={rate}", "train.steps=60", "train.validate_every=30",
+                                        f"tune.validation={self.held_pairs}", "train.micro_batch=1"))
+            self.assertEqual(last["status"], "finished")
+            # At the start the model is its own reference: nothing is preferred, the loss is that of a coin.
+            first = json.loads((self.folder / out / "metrics.jsonl").read_text().splitlines()[0])
+            self.assertEqual(first["loss_hex"], "0x1.62e43p-1")
+            self.assertEqual([first[f"rewards/{name}"] for name in ("chosen", "rejected", "margins", "accuracies")], [0, 0, 0, 0])
+            self.assertLess(last["loss"], 0.3)
+            self.assertLess(last["validation_loss"], 0.5)
+            self.assertGreaterEqual(last["validation_rewards/accuracies"], 0.8)
+            self.assertAlmostEqual(last["rewards/chosen"] - last["rewards/rejected"], last["rewards/margins"], delta=1e-4)
+            events, = (self.folder / out).glob("events.out.tfevents.*")
+            self.assertEqual(steps_of(events, "rewards/accuracies"), list(range(1, 61)))
+            self.assertEqual(steps_of(events, "rewards/margins validation"), [30, 60])
+            self.assertEqual(steps_of(events, "lm loss"), [])
+            self.assertIn("validation rewards/accuracies", (self.folder / out / "report.html").read_text())
+            memory = json.loads((self.folder / out / "run.json").read_text())["memory"]
+            self.assertEqual(memory["planned"]["total"], memory["measured"]["total"])
+        answers = {self.answer(self.model, prompt, "--adapter", self.folder / "prefers-lora/adapter") for prompt, _ in list(examples(60, 1))[:4]}
+        self.assertNotEqual(answers, {self.answer(self.model, prompt) for prompt, _ in list(examples(60, 1))[:4]})
+        # The method that is called so is this objective with all weights.
+        self.tune("prefers-dpo", *self.dpo[1:], "tune.method=dpo")
+        self.tune("prefers-objective", *self.dpo)
+        self.assertEqual(self.losses("prefers-dpo"), self.losses("prefers-objective"))
+        # Texts, messages and whole conversations say the same.
+        forms = {"messages": lambda p, a: ([{"role": "user", "content": p}], [{"role": "assistant", "content": a}]),
+                 "whole": lambda p, a: (None, [{"role": "user", "content": p}, {"role": "assistant", "content": a}])}
+        for name, form in forms.items():
+            path = self.folder / f"{name}.jsonl"
+            with path.open("w") as file:
+                for line in map(json.loads, self.pairs.read_text().splitlines()):
+                    prompt, chosen = form(line["prompt"], line["chosen"].strip())
+                    _, rejected = form(line["prompt"], line["rejected"].strip())
+                    file.write(json.dumps(({"prompt": prompt} if prompt else {}) | {"chosen": chosen, "rejected": rejected}) + "\n")
+            self.tune(f"prefers-{name}", *self.dpo, f"tune.data={path}")
+        self.assertEqual(self.losses("prefers-messages"), self.losses("prefers-whole"))
+        self.assertNotEqual(self.losses("prefers-messages"), self.losses("prefers-objective"))
+
+    def test_the_reference_is_made_once(self):
+        settings = (*self.dpo, "train.validate_every=4", f"tune.validation={self.held_pairs}")
+        whole = self.tune("reference", *settings)
+        kept = self.folder / "reference/reference.json"
+        before = kept.read_bytes()
+        for name, method in (("full", "full"), ("lora", "lora")):
+            self.tune(f"reference-{name}", *settings, f"tune.method={method}")
+            # Factors that begin change nothing: the weights are the same, and so is what they say.
+            self.assertEqual(json.loads((self.folder / f"reference-{name}/reference.json").read_text())["values"], json.loads(before)["values"])
+            for number, change in enumerate((lambda path: None, lambda path: path.unlink(), lambda path: path.write_text("{}"),
+                                             lambda path: path.write_bytes(before[:-20]))):
+                out = f"reference-{name}-{number}"
+                self.tune(out, *settings, f"tune.method={method}", "train.steps=3")
+                change(self.folder / out / "reference.json")
+                said = self.tune_says(out, *settings, f"tune.method={method}")
+                self.assertEqual("the reference: log-probabilities" in said, number > 0, said)
+                self.assertEqual("is damaged, or of other weights or examples" in said, number > 1, said)
+                self.assertEqual(self.losses(out), self.losses(f"reference-{name}"))
+                self.assertEqual(self.told(out), self.told(f"reference-{name}"))
+                self.assertEqual(self.digest(out), self.digest(f"reference-{name}"))
+        self.assertEqual(kept.read_bytes(), before)
+        self.assertTrue(whole)
+        # It is nothing without the weights that it is of.
+        other = self.folder / "reference-other"
+        run("convert", "--from", self.folder / "reference", "--to", other, "--format", "hf")
+        for allowed in ((), ("--allow", "tune.model")):
+            self.assertIn("the weights of tune.model are not those that this run compares with",
+                          self.tune("reference", *settings, "train.steps=9", f"tune.model={other}", options=allowed, code=2))
+        self.tune("reference", *settings, options=("--restart",))
+        self.assertTrue((self.folder / "reference/old-1/reference.json").exists())
+
     def test_no_layout_changes_a_bit(self):
-        for method, settings in (("full", ()), ("lora", LORA), ("ia3", IA3), ("prompt", PROMPT), ("mlp", MLP), ("lstm", LSTM)):
+        for method, settings in (("full", ()), ("lora", LORA), ("ia3", IA3), ("prompt", PROMPT), ("mlp", MLP), ("lstm", LSTM), ("dpo", self.dpo),
+                                 ("dpo-lora", (*LORA, *self.dpo, "tune.label_smoothing=0.1"))):
             self.tune(f"{method}-1", *settings)
             for number, layout in enumerate((("parallel.tensor=2",), ("parallel.pipeline=2",), ("parallel.data=2", "parallel.zero=1"),
                                              ("parallel.tensor=2", "parallel.sequence=true", "memory.recompute=full"),
@@ -98,6 +188,7 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
                 self.tune(f"{method}-x{number}", *settings, *layout)
                 self.assertEqual(self.losses(f"{method}-1"), self.losses(f"{method}-x{number}"), layout)
                 self.assertEqual(self.digest(f"{method}-1"), self.digest(f"{method}-x{number}"), layout)
+                self.assertEqual(self.told(f"{method}-1"), self.told(f"{method}-x{number}"), layout)
 
     def test_they_train_beside_products_in_8_bits(self):
         for method, own in (("lora", LORA), ("ia3", IA3)):
@@ -121,7 +212,10 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
                                 ("other text", (*PROMPT, "tune.prompt_init=text", 'tune.prompt_text="no or yes"')), ("mlp", MLP), ("hidden", (*MLP, "tune.encoder_hidden=25")),
                                 ("lstm", LSTM), ("layers", (*LSTM, "tune.encoder_layers=1")), ("embedding", (*PROMPT[1:], "tune.method=p_tuning", "tune.encoder=embedding", "optimizer.lr=4e-2")),
                                 ("frozen encoder", (*MLP, 'optimizer.frozen=["*mlp*"]')), ("full", ()), ("template", ('tune.template="{prompt}={completion}"',)),
-                                ("drop", ("train.sequence_length=9",)), ("truncate", ("train.sequence_length=9", "tune.overlong=truncate"))):
+                                ("drop", ("train.sequence_length=9",)), ("truncate", ("train.sequence_length=9", "tune.overlong=truncate")),
+                                ("dpo", self.dpo), ("beta", (*self.dpo, "tune.beta=0.4")), ("smoothed", (*self.dpo, "tune.label_smoothing=0.1")),
+                                ("dpo drop", (*self.dpo, "train.sequence_length=18")),
+                                ("dpo truncate", (*self.dpo, "train.sequence_length=18", "tune.overlong=truncate"))):
             self.tune(f"key-{name}", *overrides)
             losses = tuple(self.losses(f"key-{name}"))
             self.assertNotIn(losses, seen, f"{name} as {seen.get(losses)}")
@@ -129,7 +223,9 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
 
     def test_the_recipes_run(self):
         small = ("train.epochs=", "train.steps=2", "train.sequence_length=64", "run.threads=1", f"tune.model={self.model}", f"tune.data={self.chats}")
-        for name in ("full", "lora", "ia3", "prompt", "p_tuning"):
+        for name in ("full", "lora", "ia3", "prompt", "p_tuning", "dpo"):
+            if name == "dpo":
+                small = (*small[:-1], f"tune.data={self.pairs}")
             words = [word for o in (*small, f"run.out={self.folder / 'recipe'}-{name}") for word in ("--set", o)]
             last = run_json("tune", ROOT / f"recipes/tune/{name}.yaml", *words)
             self.assertEqual((last["step"], last["status"]), (2, "finished"))
@@ -312,14 +408,23 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
     def test_what_has_no_meaning_is_refused(self):
         empty = self.folder / "empty.jsonl"
         empty.write_text("\n")
+        equal = self.folder / "equal.jsonl"
+        equal.write_text(self.pairs.read_text().splitlines()[0] + "\n" + json.dumps({"prompt": "a", "chosen": " b", "rejected": " b"}) + "\n")
         marked = self.folder / "marked.jinja"
         marked.write_text("<|VIRTUAL_PROMPT_0|>{% for message in messages %}{{ message.content }}{% endfor %}")
         for overrides, expected in (
-                (("tune.method=dpo",), "tune.method dpo is not built; full, lora, ia3, prompt, p_tuning and classify are"),
                 (("tune.method=p_tuning", "tune.encoder=tpmlp"), "tune.encoder"),
                 ((*MLP, "tune.encoder_layers=3"), "tune.encoder_layers has no effect with tune.encoder: mlp"),
                 ((*MLP, "tune.prompt_init=random"), "tune.prompt_init has no effect with tune.method: p_tuning"),
                 ((*PROMPT, "tune.encoder=lstm"), "tune.encoder has no effect with tune.method: prompt"),
+                (("tune.method=dpo",), "data.jsonl:1: has no field \"chosen\""),
+                (("tune.beta=0.5",), "tune.beta has no effect without tune.objective: dpo"),
+                (("tune.beta=0", "tune.objective=dpo"), "tune.beta"),
+                (("tune.label_smoothing=0.5", "tune.objective=dpo"), "tune.label_smoothing"),
+                ((*self.dpo, "train.z_loss=0.1", 'tune.template="{a}"'), "fields; take it out of the recipe, or give a chat template NAME.jinja; train.z_loss"),
+                ((*self.dpo, "tune.method=classify", "tune.labels=[a, b]"), "tune.objective: dpo compares answers"),
+                ((*self.dpo, f"tune.data={equal}"), "equal.jsonl:2: has two equal answers"),
+                ((*self.dpo, "tune.overlong=refuse", "train.sequence_length=12"), "tokens long with their prompt, and samples, which hold both, have 12"),
                 (("tune.rank=2",), "tune.rank has no effect with tune.method: full"),
                 (("model.layers=3",), "model.layers has no effect beside tune.model"),
                 (("data.train=x",), "data.train.0.path has no effect"),

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the forms of lines share: fields of a JSON object, and messages of a chat. UserErrors are
+// worded as the end of a sentence about the line.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+
+#include "tune/example_line.h"
+
+namespace megalith::tune {
+
+using LineJson = nlohmann::ordered_json;
+
+/// The object that a line is.
+LineJson parse_line(std::string_view text);
+/// Null when it is absent or null.
+const LineJson* member(const LineJson& object, const char* key);
+/// A text, or a number or a truth value as one.
+std::string text_of(const LineJson& object, const std::string& key);
+
+/// Appends a message; whether it is learned is its "weight" (an assistant's: 1 unless given).
+void add_message(const LineJson& message, bool may_be_learned, ChatExample& chat);
+void add_messages(const LineJson& list, const char* key, bool may_be_learned, ChatExample& chat);
+/// UserError unless something of the chat is learned.
+ChatExample require_answer(ChatExample chat);
+
+}  // namespace megalith::tune
