@@ -124,6 +124,7 @@ constexpr auto kRules = std::to_array<ResumeRule>({
     {"optimizer.eps", needs_allow, kOther},
     {"optimizer.weight_decay", needs_allow, kOther},
     {"optimizer.clip", needs_allow, kOther},
+    {"optimizer.layer_decay", needs_allow, kOther},
     {"optimizer.groups[].match", needs_allow, kOther},
     {"optimizer.groups[].lr_scale", needs_allow, kOther},
     {"optimizer.groups[].weight_decay", needs_allow, kOther},
@@ -186,6 +187,7 @@ constexpr auto kRules = std::to_array<ResumeRule>({
     {"tune.virtual_tokens", refused, kShape},
     {"tune.prompt_init", needs_allow, "the run has begun with what it says"},
     {"tune.prompt_text", needs_allow, "the run has begun with what it says"},
+    {"tune.seeds", allowed, {}},
 });
 
 /// "data.train.0.path" is judged as "data.train[].path".

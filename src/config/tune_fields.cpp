@@ -5,6 +5,7 @@ namespace megalith::config {
 
 using settings::between;
 using settings::from_below;
+using settings::InFingerprint;
 
 void TuneSection::visit(FieldVisitor& v) {
   v.field(
@@ -38,6 +39,11 @@ void TuneSection::visit(FieldVisitor& v) {
       "their rows begin as those of tokens, drawn from the first 5,000 of the vocabulary or of a "
       "text, or are drawn themselves (prompt)");
   v.field("prompt_text", prompt_text, "the text of prompt_init: text, again and again");
+  v.field(
+      "seeds", seeds,
+      "how many runs, one after another, of the seeds run.seed, run.seed + 1 and so on, each in "
+      "a folder of its own below run.out; their validations are then compared",
+      between(1, 1000), InFingerprint::no);
 }
 
 }  // namespace megalith::config

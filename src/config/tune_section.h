@@ -52,6 +52,7 @@ struct TuneSection {
   int64_t virtual_tokens = 20;
   PromptInit prompt_init = PromptInit::vocabulary;
   std::string prompt_text;
+  int64_t seeds = 1;
   void visit(FieldVisitor& v);
 };
 
