@@ -169,6 +169,24 @@ TEST(TracedStep, PlansVirtualTokensToTheByte) {
   }
 }
 
+/// A validation of classes or numbers gives answers beside losses.
+TEST(TracedStep, PlansAnswersOfSequencesToTheByte) {
+  for (const auto kind :
+       {layers::HeadKind::sequence_classification, layers::HeadKind::sequence_regression}) {
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      engine::Settings settings = testing::toy_sequence_settings(kind);
+      if (kind == layers::HeadKind::sequence_regression) settings.model.head.outputs = 1;
+      settings.weights = settings.activations = dtype;
+      settings.ragged = true;
+      const std::string what = fmt::format("{} {}", settings::name_of(kind), dtype);
+      expect_planned(settings, 1, 2, what);
+      settings.layout = {.tensor = 2, .pipeline = 3, .data = 2, .sequence = true};
+      settings.zero = 1;
+      expect_planned(settings, 1, 2, what + " on twelve ranks");
+    }
+  }
+}
+
 TEST(TracedStep, PlansRecomputationToTheByte) {
   for (const auto mode : {layers::Recompute::selective, layers::Recompute::full}) {
     for (const double dropout : {0.0, 0.1}) {

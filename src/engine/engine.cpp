@@ -197,6 +197,23 @@ std::vector<double> Engine::replay(int64_t step, std::span<const data::HostBatch
   return mesh().is_last_stage() ? read_losses(device(), loss_U) : std::vector<double>();
 }
 
+bool Engine::predicts() const {
+  const layers::HeadSpec& head = settings().model.head;
+  return head.kind == layers::HeadKind::sequence_classification ||
+         (head.kind == layers::HeadKind::sequence_regression && head.outputs == 1);
+}
+
+void Engine::predict(layers::Context& context, const layers::Batch& batch,
+                     const data::HostBatch& host, ConstView x, SampleLosses& losses) {
+  const int64_t outputs = settings().model.head.outputs;
+  const device::Tensor y_UO = model_.exec().workspace.tensor(
+      settings().masters, Shape{losses_.max_sequences(host), outputs});
+  model_.head().outputs(context, batch, x, y_UO);
+  if (device().is_trace()) return;
+  losses.predictions = predictions_of(host, read_losses(device(), y_UO), outputs);
+  losses.targets = targets_of(host);
+}
+
 SampleLosses Engine::sample_losses(const data::HostBatch& host) {
   layers::Context context = training_context(0, 0);
   const precision::Unrecorded unrecorded(fp8_.get());
@@ -216,10 +233,13 @@ SampleLosses Engine::sample_losses(const data::HostBatch& host) {
   const device::Tensor loss_U =
       model_.exec().workspace.tensor(settings().masters, Shape{losses_.count(host)});
   model_.head().score(context, batch.batch(), x, loss_U);
+  SampleLosses losses;
+  if (predicts()) predict(context, batch.batch(), host, x, losses);
   if (device().is_trace()) return {};
   const std::vector<double> values = read_losses(device(), loss_U);
-  return {losses_.sample_sums(std::span(&host, 1), values),
-          losses_.pair_losses(std::span(&host, 1), values)};
+  losses.sums = losses_.sample_sums(std::span(&host, 1), values);
+  losses.pairs = losses_.pair_losses(std::span(&host, 1), values);
+  return losses;
 }
 
 }  // namespace megalith::engine

@@ -33,6 +33,8 @@ struct StepResult {
 struct SampleLosses {
   std::vector<double> sums;   // of loss x weight
   std::vector<double> pairs;  // loss of its sentence pair, where the head asks about them
+  /// Of a head of whole sequences with one answer each: see predictions_of, targets_of.
+  std::vector<double> predictions = {}, targets = {};
 };
 
 class Engine {
@@ -69,8 +71,8 @@ class Engine {
   std::vector<double> replay(int64_t step, std::span<const data::HostBatch> micro_batches,
                              double global_weight, const Inspector& inspector);
 
-  /// Sum of loss x weight of each sample of the batch, and losses of sentence pairs, without
-  /// dropout or gradients: on the last stage, nothing on others (and under the trace kind).
+  /// Sum of loss x weight of each sample of the batch, losses of sentence pairs and predictions,
+  /// without dropout or gradients: on the last stage, nothing on others (and under the trace kind).
   /// Collective over the tensor and pipeline ranks, which give the same batch.
   SampleLosses sample_losses(const data::HostBatch& batch);
 
@@ -78,6 +80,8 @@ class Engine {
   const Settings& settings() const { return model_.settings(); }
   /// How the loss values of batches lie.
   const LossValues& losses() const { return losses_; }
+  /// Whether sample_losses has predictions: the head answers once for each sequence.
+  bool predicts() const;
   const parallel::Mesh& mesh() const { return model_.mesh(); }
   device::Device& device() { return model_.device(); }
   parameters::ParameterSet& parameters() { return model_.parameters(); }
@@ -119,6 +123,8 @@ class Engine {
   void set_losses(std::span<const data::HostBatch> micro_batches, ConstView loss_U,
                   double global_weight, StepResult& result);
   double pairs_of(std::span<const data::HostBatch> micro_batches) const;
+  void predict(layers::Context& context, const layers::Batch& batch, const data::HostBatch& host,
+               ConstView x, SampleLosses& losses);
   DeviceBatch::TokenPart token_part() const;
   ShardedModel model_;
   LossValues losses_;

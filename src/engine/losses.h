@@ -56,10 +56,22 @@ class LossValues {
   int64_t predicted_per_sample_;
 };
 
+/// What a head says of each unit of the batch that counts, in order, one number each: the class of
+/// its largest output (of equal ones the first), or of a head that predicts a number that. y_UO:
+/// its outputs, unit after unit.
+std::vector<double> predictions_of(const data::HostBatch& batch, std::span<const double> y_UO,
+                                   int64_t outputs);
+/// What is right, likewise.
+std::vector<double> targets_of(const data::HostBatch& batch);
+
 /// The sum of what the data ranks of the last stage have, rank by rank; equal on all. Collective
 /// over data and pipeline ranks.
 double sum_over_ranks(const parallel::Mesh& mesh, std::span<const double> values,
                       std::string_view label);
+
+/// What they have, rank after rank; equal on all. Likewise.
+std::vector<double> gather_from_ranks(const parallel::Mesh& mesh, std::span<const double> values,
+                                      std::string_view label);
 
 /// `finite` (i32 [1], accumulated) becomes 0 if a loss of the batch that counts is not finite.
 void check_finite(kernels::Exec& exec, const layers::Batch& batch, ConstView loss_U, View finite);

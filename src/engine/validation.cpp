@@ -14,6 +14,7 @@ std::optional<ValidationLoss> validation_loss(Engine& engine, const data::BatchS
   const comm::Part mine = comm::part_of(samples, mesh.at().data, mesh.layout().data);
   const int64_t most = comm::part_of(samples, 0, mesh.layout().data).count;
   std::vector<double> sums, pairs;
+  std::vector<double> predictions, targets;
   double weight = 0;
   data::HostBatch batch;
   for (int64_t done = 0; done < most; done += at_once) {
@@ -24,6 +25,8 @@ std::optional<ValidationLoss> validation_loss(Engine& engine, const data::BatchS
     const SampleLosses losses = engine.sample_losses(batch);
     std::ranges::copy(losses.sums, std::back_inserter(sums));
     std::ranges::copy(losses.pairs, std::back_inserter(pairs));
+    std::ranges::copy(losses.predictions, std::back_inserter(predictions));
+    std::ranges::copy(losses.targets, std::back_inserter(targets));
     weight += batch.total_weight;
   }
   // Rank by rank is sample by sample. The weights are whole numbers: any order gives their sum.
@@ -32,10 +35,16 @@ std::optional<ValidationLoss> validation_loss(Engine& engine, const data::BatchS
   for (const double w :
        mesh.data().exchange_values(std::span<const double>(&weight, 1), "validation.weight"))
     total += w;
-  if (!engine.losses().shape().pairs) return ValidationLoss{sum / total, {}};
-  const double pair_loss =
+  ValidationLoss result{sum / total, {}};
+  if (engine.predicts()) {
+    result.predictions = gather_from_ranks(mesh, predictions, "validation.predictions");
+    result.targets = gather_from_ranks(mesh, targets, "validation.targets");
+  }
+  if (!engine.losses().shape().pairs) return result;
+  result.pair_loss =
       sum_over_ranks(mesh, pairs, "validation.pair_loss") / static_cast<double>(samples);
-  return ValidationLoss{sum / total + pair_loss, pair_loss};
+  result.loss += *result.pair_loss;
+  return result;
 }
 
 }  // namespace megalith::engine

@@ -42,6 +42,8 @@ std::string Progress::line(const StepMetrics& m, double elapsed) const {
   if (m.overflowed_steps.value_or(0) > 0) text += fmt::format("  skipped {}", *m.overflowed_steps);
   if (m.mfu > 0) text += fmt::format("  {:.0f}% of ceiling", 100 * m.mfu);
   if (m.validation_loss) text += fmt::format("  validation {:.4f}", *m.validation_loss);
+  for (const auto& [name, value] : m.validation_scores)
+    text += fmt::format("  {} {:.4f}", name, value);
   return text + fmt::format("  {} left", duration_text(left));
 }
 

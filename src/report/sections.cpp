@@ -203,7 +203,10 @@ std::string numbers_html(const RunRecord& record) {
   for (auto step = record.steps.rbegin(); step != record.steps.rend(); ++step) {
     if (!step->validation_loss) continue;
     out += row("validation loss", decimal(*step->validation_loss));
-    out += row("validation perplexity", decimal(std::exp(*step->validation_token_loss())));
+    if (step->validation_scores.empty())
+      out += row("validation perplexity", decimal(std::exp(*step->validation_token_loss())));
+    for (const auto& [name, value] : step->validation_scores)
+      out += row("validation " + name, decimal(value));
     break;
   }
   out += row("learning rate", fmt::format("{:.4g}", last.lr));
