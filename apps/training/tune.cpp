@@ -7,6 +7,7 @@
 #include "apps/recipe_options.h"
 #include "apps/sample_writer.h"
 #include "apps/training/initial_weights.h"
+#include "apps/training/seeds.h"
 #include "apps/training/training.h"
 #include "base/log.h"
 #include "chat/conversation.h"
@@ -25,6 +26,7 @@
 #include "tune/labelled_file.h"
 #include "tune/prompt_start.h"
 #include "tune/recipe_rules.h"
+#include "tune/seed_runs.h"
 
 namespace megalith::apps {
 namespace {
@@ -188,7 +190,9 @@ int tune_model(const RecipeOptions& options, const TrainingOptions& extra, bool 
   const models::ModelSpec spec = tuned_model(model, recipe);
   check_samples(recipe, model.tokenizer(), model.spec().context - virtual_tokens_of(recipe),
                 options.path);
-  if (extra.restart) check_restart(recipe, "tune.model", recipe.tune.model, options.path);
+  const std::vector<config::Recipe> recipes = tune::recipes_of_seeds(recipe);
+  for (const config::Recipe& one : recipes)
+    if (extra.restart) check_restart(one, "tune.model", one.tune.model, options.path);
   const auto added = tune::added_parameters(recipe.tune, model.spec(), model.tensor_shards());
   const Source training = read_source(recipe.tune.data, "tune.data", recipe, model, true);
   const Source validation =
@@ -198,30 +202,39 @@ int tune_model(const RecipeOptions& options, const TrainingOptions& extra, bool 
   const int64_t most_learned =
       std::max(training->most_learned(), validation ? validation->most_learned() : 0);
   if (added) log::info("{}", added->description);
-  std::vector<int32_t> prompt;
-  if (virtual_tokens_of(recipe) > 0)
-    prompt = tune::first_tokens(recipe.tune, model.require_tokenizer(), spec.vocab,
-                                static_cast<uint64_t>(recipe.run.seed));
-  Training run{.recipe = recipe,
-               .tokenizer = &model.require_tokenizer(),
-               .base = model.weights().fingerprint(),
-               .settings =
-                   [&](const config::Recipe& candidate) {
-                     engine::Settings settings = engine::settings_of(candidate, spec);
-                     settings.predicted_per_sample =
-                         most_learned < settings.sequence_length() ? most_learned : 0;
-                     if (added) added->add_to(settings);
-                     return settings;
-                   },
-               .training_samples = [&](const engine::Settings&) { return training; },
-               .validation_samples = [&](const engine::Settings&) { return validation; },
-               .begin = [&](const RankPlace& place,
-                            train::RunInputs& inputs) -> std::shared_ptr<const void> {
-                 begin_with_model(model, prompt, place, inputs);
-                 return nullptr;
-               }};
-  if (added) run.ended = [&] { write_adapter(recipe, *added); };
-  return run_training(run, launch, stop, extra, json);
+  const std::string base = model.weights().fingerprint();
+  std::vector<Training> runs;
+  for (const config::Recipe& one : recipes) {
+    std::vector<int32_t> prompt;
+    if (virtual_tokens_of(one) > 0)
+      prompt = tune::first_tokens(one.tune, model.require_tokenizer(), spec.vocab,
+                                  static_cast<uint64_t>(one.run.seed));
+    runs.push_back({.recipe = one,
+                    .tokenizer = &model.require_tokenizer(),
+                    .base = base,
+                    .settings =
+                        [&](const config::Recipe& candidate) {
+                          engine::Settings settings = engine::settings_of(candidate, spec);
+                          settings.predicted_per_sample =
+                              most_learned < settings.sequence_length() ? most_learned : 0;
+                          if (added) added->add_to(settings);
+                          return settings;
+                        },
+                    .training_samples =
+                        [&](const engine::Settings& settings) {
+                          return std::make_shared<const tune::ReorderedSource>(training,
+                                                                               settings.seed);
+                        },
+                    .validation_samples = [&](const engine::Settings&) { return validation; },
+                    .begin = [&, prompt](const RankPlace& place,
+                                         train::RunInputs& inputs) -> std::shared_ptr<const void> {
+                      begin_with_model(model, prompt, place, inputs);
+                      return nullptr;
+                    }});
+    if (added) runs.back().ended = [&] { write_adapter(one, *added); };
+  }
+  if (recipe.tune.seeds == 1) return run_training(runs.front(), launch, stop, extra, json);
+  return run_seeds(recipe, runs, launch, stop, extra, json);
 }
 
 }  // namespace

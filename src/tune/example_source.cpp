@@ -34,9 +34,7 @@ void check_ids(const std::vector<int32_t>& ids, const ExampleSourceOptions& opti
 
 ExampleSource::ExampleSource(const std::vector<Example>& examples,
                              const ExampleSourceOptions& options)
-    : options_(options),
-      key_(random_key(random_key(options.seed, "data order"), uint64_t{0})),
-      numbers_(options.numbers) {
+    : options_(options), numbers_(options.numbers) {
   std::vector<int64_t> lengths;
   begins_.push_back(0);
   for (const Example& example : examples) {
@@ -79,12 +77,12 @@ std::string ExampleSource::fingerprint(const data::AtWork& at_work) const {
   return "examples-" + sha.finish();
 }
 
-int64_t ExampleSource::index_of(int64_t n) const {
+int64_t ExampleSource::index_of(uint64_t key, int64_t n) const {
   const int64_t count = samples_per_epoch(), place = n % count;
   if (!options_.shuffle) return place;
-  const uint64_t key = random_key(key_, static_cast<uint64_t>(n / count));
+  const uint64_t of_epoch = random_key(key, static_cast<uint64_t>(n / count));
   return static_cast<int64_t>(
-      permute(key, static_cast<uint64_t>(count), static_cast<uint64_t>(place)));
+      permute(of_epoch, static_cast<uint64_t>(count), static_cast<uint64_t>(place)));
 }
 
 void ExampleSource::end_sequence(int64_t sample, const Target* target,
@@ -116,9 +114,9 @@ void ExampleSource::append_example(size_t example, data::HostBatch& batch) const
   }
 }
 
-void ExampleSource::append_sample(int64_t n, data::HostBatch& batch) const {
+void ExampleSource::append_sample(uint64_t key, int64_t n, data::HostBatch& batch) const {
   const size_t end = batch.ids_T.size() + static_cast<size_t>(sequence_length());
-  for (const int64_t number : samples_[static_cast<size_t>(index_of(n))]) {
+  for (const int64_t number : samples_[static_cast<size_t>(index_of(key, n))]) {
     const auto example = static_cast<size_t>(number);
     append_example(example, batch);
     end_sequence(n, targets_.empty() ? nullptr : &targets_[example], batch);
@@ -136,6 +134,11 @@ void ExampleSource::append_sample(int64_t n, data::HostBatch& batch) const {
 }
 
 void ExampleSource::fill(int64_t first, int64_t count, data::HostBatch& batch) const {
+  fill_in_order(options_.seed, first, count, batch);
+}
+
+void ExampleSource::fill_in_order(uint64_t seed, int64_t first, int64_t count,
+                                  data::HostBatch& batch) const {
   const auto total = checked_multiply(count, sequence_length());
   MEGA_CHECK(count >= 0 && total && *total <= std::numeric_limits<int32_t>::max(),
              "{} samples of {} tokens", count, sequence_length());
@@ -145,7 +148,8 @@ void ExampleSource::fill(int64_t first, int64_t count, data::HostBatch& batch) c
   batch.target_numbers.clear();
   batch.loss_weight_T.clear();
   batch.total_weight = 0;
-  for (int64_t i = 0; i < count; ++i) append_sample(first + i, batch);
+  const uint64_t key = random_key(random_key(seed, "data order"), uint64_t{0});
+  for (int64_t i = 0; i < count; ++i) append_sample(key, first + i, batch);
 }
 
 }  // namespace megalith::tune
