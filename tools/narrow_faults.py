@@ -160,5 +160,5 @@ NARROW_FAULTS = [
           "engine_test", "All/Fp8Layout.EveryLayout/0"),
     Fault("weights sent beside their codes", "src/engine/engine.cpp",
           "return !as_codes || !fp8_->find(parameter.name());", "return parameter.trainable();",
-          "account_test", "TracedStep.RanksExchangeCodesOfWeights"),
+          "account_test", "StepTraffic.RanksExchangeCodesOfWeights"),
 ]

@@ -200,52 +200,86 @@ void add_training_command(CLI::App& app, Invocation& invocation, const char* nam
   });
 }
 
-int run_training(const Training& training, const std::optional<Launch>& launch,
-                 const train::StopRequest& stop, const TrainingOptions& extra, bool json) {
+namespace {
+
+/// What the runs of a command have in common.
+struct Command {
+  const train::StopRequest& stop;
+  const TrainingOptions& extra;
+  bool json;
+};
+
+/// One run as each rank goes through it, whose folder rank 0 holds.
+train::RunResult run_in_folder(const RankPlace& place, const Training& training,
+                               const engine::Settings& settings, const Command& command) {
   const config::Recipe& recipe = training.recipe;
   const text::Tokenizer* const tokenizer = training.tokenizer;
-  const engine::Settings settings = training.settings(recipe);
-  std::optional<train::RunLock> lock;
-  std::optional<train::RunResult> result;
-  int signal = 0;
-  on_ranks(rank_options(recipe), launch, [&](const RankPlace& place) {
-    // One rank holds the folder for all; when it is refused, the others are told.
-    if (place.world.rank() == 0) {
-      lock.emplace(recipe.run.out);
-      if (extra.restart) train::set_aside(recipe.run.out);
-    }
-    const auto samples = training.training_samples(settings);
-    train::RunResult mine;
-    if (const auto last = train::finished_before(place.world, recipe, settings, *samples, tokenizer,
-                                                 training.base, extra.allow)) {
-      mine = {*last, "already finished", 0};
-    } else {
-      // Opened before anything is measured: what cannot be read is refused first.
-      const auto validation = training.validation_samples(settings);
-      train::RunInputs inputs{.recipe = recipe,
-                              .settings = settings,
-                              .tokenizer = tokenizer,
-                              .training = *samples,
-                              .validation = validation.get(),
-                              .base = training.base,
-                              .stop = place.handles_signals ? &stop : nullptr,
-                              .show_progress = !json};
-      const std::shared_ptr<const void> initial = training.begin(place, inputs);
-      const auto plan = require_memory(place, recipe, tokenizer, training.settings);
-      mine = run_rank(place, inputs, plan, extra);
-    }
-    if (place.handles_signals) signal = mine.signal;
-    if (place.world.rank() == 0) result = mine;
-  });
-  if (!result) return signal != 0 ? 128 + signal : 0;  // rank 0 is another process
-  if (training.ended) training.ended();
-  const std::string page = report_of(recipe.run.out);
-  if (json) {
-    print_json(result_json(*result));
-  } else {
-    std::fputs(fmt::format("{}: {}\n", result->status, page).c_str(), stderr);
+  const auto samples = training.training_samples(settings);
+  if (const auto last = train::finished_before(place.world, recipe, settings, *samples, tokenizer,
+                                               training.base, command.extra.allow))
+    return {*last, "already finished", 0};
+  // Opened before anything is measured: what cannot be read is refused first.
+  const auto validation = training.validation_samples(settings);
+  train::RunInputs inputs{.recipe = recipe,
+                          .settings = settings,
+                          .tokenizer = tokenizer,
+                          .training = *samples,
+                          .validation = validation.get(),
+                          .base = training.base,
+                          .stop = place.handles_signals ? &command.stop : nullptr,
+                          .show_progress = !command.json};
+  const std::shared_ptr<const void> initial = training.begin(place, inputs);
+  const auto plan = require_memory(place, recipe, tokenizer, training.settings);
+  return run_rank(place, inputs, plan, command.extra);
+}
+
+/// The folders of all runs, made anew where that is asked for.
+std::vector<std::unique_ptr<train::RunLock>> hold_folders(std::span<const Training> runs,
+                                                          bool restart) {
+  std::vector<std::unique_ptr<train::RunLock>> locks;
+  for (const Training& run : runs) {
+    locks.push_back(std::make_unique<train::RunLock>(run.recipe.run.out));
+    if (restart) train::set_aside(run.recipe.run.out);
   }
-  return signal != 0 ? 128 + signal : 0;
+  return locks;
+}
+
+}  // namespace
+
+RunsInTurn run_in_turn(std::span<const Training> runs, const std::optional<Launch>& launch,
+                       const train::StopRequest& stop, const TrainingOptions& extra, bool json) {
+  std::vector<engine::Settings> settings;
+  for (const Training& run : runs) settings.push_back(run.settings(run.recipe));
+  std::vector<std::unique_ptr<train::RunLock>> locks;
+  RunsInTurn done;
+  on_ranks(rank_options(runs.front().recipe), launch, [&](const RankPlace& place) {
+    const bool is_rank_zero = place.world.rank() == 0;
+    // One rank holds the folders for all; when it is refused, the others are told.
+    if (is_rank_zero) locks = hold_folders(runs, extra.restart);
+    for (size_t i = 0; i < runs.size(); ++i) {
+      if (is_rank_zero && runs.size() > 1)
+        log::info("run {} of {}: {}", i + 1, runs.size(), runs[i].recipe.run.out);
+      const train::RunResult mine = run_in_folder(place, runs[i], settings[i], {stop, extra, json});
+      if (place.handles_signals) done.signal = mine.signal;
+      if (is_rank_zero) done.results.push_back(mine);
+      if (mine.signal != 0) return;
+    }
+  });
+  for (size_t i = 0; i < done.results.size(); ++i) {  // none where rank 0 is another process
+    if (runs[i].ended) runs[i].ended();
+    const std::string page = report_of(runs[i].recipe.run.out);
+    if (!json) std::fputs(fmt::format("{}: {}\n", done.results[i].status, page).c_str(), stderr);
+  }
+  return done;
+}
+
+void print_result(const train::RunResult& result) { print_json(result_json(result)); }
+
+int run_training(const Training& training, const std::optional<Launch>& launch,
+                 const train::StopRequest& stop, const TrainingOptions& extra, bool json) {
+  const RunsInTurn done = run_in_turn(std::span(&training, 1), launch, stop, extra, json);
+  if (json && !done.results.empty()) print_result(done.results.front());
+  return done.exit_code();
 }
 
 }  // namespace megalith::apps

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -51,7 +52,19 @@ using RunCommand = int (*)(const RecipeOptions& options, const TrainingOptions& 
 void add_training_command(CLI::App& app, Invocation& invocation, const char* name,
                           const char* description, const char* examples, RunCommand run);
 
-/// Gives the exit code.
+/// How runs ended: of those that began, in order, in the process of rank 0; nothing in others.
+struct RunsInTurn {
+  std::vector<train::RunResult> results;
+  int signal = 0;  // that stopped the last of them; 0: none
+  int exit_code() const { return signal != 0 ? 128 + signal : 0; }
+};
+/// Runs on the same ranks, one after another until one is stopped, each with its report; all their
+/// folders are theirs from the beginning on.
+RunsInTurn run_in_turn(std::span<const Training> runs, const std::optional<Launch>& launch,
+                       const train::StopRequest& stop, const TrainingOptions& extra, bool json);
+/// The result as one line of JSON on standard output.
+void print_result(const train::RunResult& result);
+/// One run. Gives the exit code.
 int run_training(const Training& training, const std::optional<Launch>& launch,
                  const train::StopRequest& stop, const TrainingOptions& extra, bool json);
 

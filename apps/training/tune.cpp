@@ -7,15 +7,15 @@
 #include "apps/recipe_options.h"
 #include "apps/sample_writer.h"
 #include "apps/training/initial_weights.h"
+#include "apps/training/seeds.h"
 #include "apps/training/training.h"
+#include "apps/training/tune_samples.h"
 #include "base/log.h"
-#include "chat/conversation.h"
 #include "checkpoint/step_folders.h"
 #include "comm/operation.h"
 #include "config/resume.h"
 #include "engine/from_recipe.h"
 #include "models/recipe_model.h"
-#include "preferences/preference_source.h"
 #include "preferences/reference.h"
 #include "store/model_source.h"
 #include "train/run_checkpoints.h"
@@ -23,120 +23,13 @@
 #include "train/stop_request.h"
 #include "tune/added_parameters.h"
 #include "tune/classifier.h"
-#include "tune/example_source.h"
 #include "tune/initial_weights.h"
-#include "tune/labelled_file.h"
 #include "tune/prompt_start.h"
 #include "tune/recipe_rules.h"
+#include "tune/seed_runs.h"
 
 namespace megalith::apps {
 namespace {
-
-/// Where a run's samples come from.
-struct Samples {
-  std::shared_ptr<const data::BatchSource> source;  // null: none
-  int64_t most_learned = 0;                         // tokens of a sample
-  /// The same source, where answers are compared.
-  std::shared_ptr<const tune::PreferenceSource> preferences = nullptr;
-};
-
-constexpr std::string_view kDefaultTemplate = "{input} {output}";
-constexpr char kChatTemplateName[] = "chat_template.jinja";
-constexpr int64_t kMostTemplateBytes = 16 << 20;
-
-bool is_chat_template(const std::string& text) { return text.ends_with(".jinja"); }
-
-int64_t virtual_tokens_of(const config::Recipe& recipe) {
-  return recipe.tune.has_virtual_tokens() ? recipe.tune.virtual_tokens : 0;
-}
-
-/// The templates beside the model, or the recipe's.
-chat::ChatFolder chats_of(const config::Recipe& recipe, const store::ModelSource& model) {
-  std::map<std::string, std::string> files = model.texts();
-  const std::string& given = recipe.tune.template_text;
-  if (is_chat_template(given)) {
-    files[kChatTemplateName] = read_file(given, kMostTemplateBytes);
-    tune::refuse_virtual_mark(files[kChatTemplateName], given);
-  }
-  return chat::ChatFolder::parse(files, recipe.tune.model);
-}
-
-int32_t end_id_of(const store::ModelSource& model, const std::string& where) {
-  if (!model.end_ids().empty()) return model.end_ids().front();
-  const auto end = model.require_tokenizer().end_of_document();
-  if (!end)
-    throw UserError(
-        "{}: neither its configuration nor its tokenizer names a token that ends a text", where);
-  return *end;
-}
-
-/// What `read` makes of what makes ids of lines.
-template <typename Read>
-auto with_form(const config::Recipe& recipe, const store::ModelSource& model, const Read& read) {
-  const int64_t virtual_tokens = virtual_tokens_of(recipe);
-  const std::string given =
-      tune::without_virtual_mark(recipe.tune.template_text, virtual_tokens > 0);
-  const bool only_fields = !given.empty() && !is_chat_template(given);
-  const chat::ChatFolder chats = chats_of(recipe, model);
-  const tune::ExampleForm form{.tokenizer = model.require_tokenizer(),
-                               .chats = chats,
-                               .end_id = end_id_of(model, recipe.tune.model),
-                               .fields = tune::FieldTemplate(only_fields ? given : kDefaultTemplate,
-                                                             "recipe: tune.template"),
-                               .only_fields = only_fields,
-                               .before = layers::virtual_ids(model.spec().vocab, virtual_tokens)};
-  return read(form);
-}
-
-/// How `count` examples or pairs of some files fit into samples.
-template <typename Source>
-void say_sizes(const Source& source, const char* units, int64_t count, const tune::LengthRule& rule,
-               const tune::ExampleCounts& counts) {
-  const int64_t length = rule.most_tokens, room = source.samples_per_epoch() * length;
-  log::info("{}: {} {} of {} lines, {} tokens ({} learned) in {} samples of {} ({:.1f} % full)",
-            rule.key, count, units, counts.lines, source.num_tokens(), source.num_learned(),
-            source.samples_per_epoch(), length,
-            100.0 * static_cast<double>(source.num_tokens()) / static_cast<double>(room));
-  if (counts.dropped + counts.truncated > 0) {
-    log::warning("{}: {} {} longer than {} tokens: {} left out, {} truncated", rule.key,
-                 counts.dropped + counts.truncated, units, length, counts.dropped,
-                 counts.truncated);
-  }
-}
-
-/// The examples or pairs of some files; says how they fit into samples.
-Samples read_source(const std::vector<std::string>& files, const char* key,
-                    const config::Recipe& recipe, const store::ModelSource& model, bool shuffle) {
-  const int64_t length =
-      recipe.train.sequence_length > 0 ? recipe.train.sequence_length : model.spec().context;
-  const tune::LengthRule rule{key, length, recipe.tune.overlong};
-  tune::ExampleCounts counts;
-  const tune::ExampleSourceOptions options{.sequence_length = length,
-                                           .vocab_size = model.spec().vocab,
-                                           .virtual_tokens = virtual_tokens_of(recipe),
-                                           .seed = static_cast<uint64_t>(recipe.run.seed),
-                                           .shuffle = shuffle,
-                                           .numbers = recipe.tune.labels.size() == 1};
-  if (recipe.compares()) {
-    const auto source = std::make_shared<const tune::PreferenceSource>(
-        with_form(recipe, model,
-                  [&](const tune::ExampleForm& form) {
-                    return tune::read_preferences(files, form, rule, counts);
-                  }),
-        options);
-    say_sizes(*source, "pairs", source->num_pairs(), rule, counts);
-    return {source, source->most_learned(), source};
-  }
-  const auto examples =
-      recipe.tune.method == config::TuneMethod::classify
-          ? tune::read_labelled(files, model.require_tokenizer(), recipe.tune.labels, rule, counts)
-          : with_form(recipe, model, [&](const tune::ExampleForm& form) {
-              return tune::read_examples(files, form, rule, counts);
-            });
-  const auto source = std::make_shared<const tune::ExampleSource>(examples, options);
-  say_sizes(*source, "examples", source->num_examples(), rule, counts);
-  return {source, source->most_learned()};
-}
 
 /// The model that is trained: the one that is there, or a classifier of it.
 models::ModelSpec tuned_model(const store::ModelSource& model, const config::Recipe& recipe) {
@@ -232,39 +125,48 @@ int tune_model(const RecipeOptions& options, const TrainingOptions& extra, bool 
   const models::ModelSpec spec = tuned_model(model, recipe);
   check_samples(recipe, model.tokenizer(), model.spec().context - virtual_tokens_of(recipe),
                 options.path);
-  if (extra.restart) check_restart(recipe, "tune.model", recipe.tune.model, options.path);
+  const std::vector<config::Recipe> recipes = tune::recipes_of_seeds(recipe);
+  for (const config::Recipe& one : recipes)
+    if (extra.restart) check_restart(one, "tune.model", one.tune.model, options.path);
   const auto added = tune::added_parameters(recipe.tune, model.spec(), model.tensor_shards());
-  const Samples training = read_source(recipe.tune.data, "tune.data", recipe, model, true);
+  const Samples training = read_samples(recipe.tune.data, "tune.data", recipe, model, true);
   const Samples validation =
       recipe.train.validate_every == 0
           ? Samples{}
-          : read_source(recipe.tune.validation, "tune.validation", recipe, model, false);
+          : read_samples(recipe.tune.validation, "tune.validation", recipe, model, false);
   const int64_t most_learned = std::max(training.most_learned, validation.most_learned);
   if (added) log::info("{}", added->description);
-  std::vector<int32_t> prompt;
-  if (recipe.tune.method == config::TuneMethod::prompt)
-    prompt = tune::first_tokens(recipe.tune, model.require_tokenizer(), spec.vocab,
-                                static_cast<uint64_t>(recipe.run.seed));
-  Training run{.recipe = recipe,
-               .tokenizer = &model.require_tokenizer(),
-               .base = model.weights().fingerprint(),
-               .settings =
-                   [&](const config::Recipe& candidate) {
-                     engine::Settings settings = engine::settings_of(candidate, spec);
-                     settings.predicted_per_sample =
-                         most_learned < settings.sequence_length() ? most_learned : 0;
-                     if (added) added->add_to(settings);
-                     return settings;
-                   },
-               .training_samples = [&](const engine::Settings&) { return training.source; },
-               .validation_samples = [&](const engine::Settings&) { return validation.source; },
-               .begin = [&](const RankPlace& place,
-                            train::RunInputs& inputs) -> std::shared_ptr<const void> {
-                 begin_with_model(model, prompt, place, inputs);
-                 return compare_with_start(training, validation, inputs);
-               }};
-  if (added) run.ended = [&] { write_adapter(recipe, *added); };
-  return run_training(run, launch, stop, extra, json);
+  const std::string base = model.weights().fingerprint();
+  std::vector<Training> runs;
+  for (const config::Recipe& one : recipes) {
+    const auto seed = static_cast<uint64_t>(one.run.seed);
+    const Samples samples = in_order_of(training, seed);
+    std::vector<int32_t> prompt;
+    if (one.tune.method == config::TuneMethod::prompt)
+      prompt = tune::first_tokens(one.tune, model.require_tokenizer(), spec.vocab, seed);
+    runs.push_back(
+        {.recipe = one,
+         .tokenizer = &model.require_tokenizer(),
+         .base = base,
+         .settings =
+             [&](const config::Recipe& candidate) {
+               engine::Settings settings = engine::settings_of(candidate, spec);
+               settings.predicted_per_sample =
+                   most_learned < settings.sequence_length() ? most_learned : 0;
+               if (added) added->add_to(settings);
+               return settings;
+             },
+         .training_samples = [samples](const engine::Settings&) { return samples.source; },
+         .validation_samples = [&](const engine::Settings&) { return validation.source; },
+         .begin = [&, prompt, samples](const RankPlace& place,
+                                       train::RunInputs& inputs) -> std::shared_ptr<const void> {
+           begin_with_model(model, prompt, place, inputs);
+           return compare_with_start(samples, validation, inputs);
+         }});
+    if (added) runs.back().ended = [&] { write_adapter(one, *added); };
+  }
+  if (recipe.tune.seeds == 1) return run_training(runs.front(), launch, stop, extra, json);
+  return run_seeds(recipe, runs, launch, stop, extra, json);
 }
 
 }  // namespace

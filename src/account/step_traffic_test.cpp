@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "account/layout_plan.h"
 #include "account/traced_step.h"
 #include "comm/backends.h"
 #include "device/recorder.h"
@@ -143,6 +144,37 @@ TEST(StepTraffic, BucketsFollowTheLastOfARanksDataShards) {
   settings.split.data_shards = 4;
   settings.micro_batch = 1;
   expect_early_but_not_too_early(traced(settings, 0), "two shards");
+}
+
+/// With spread state, ranks that all have the codes of a weight need not have the weight: a byte
+/// for each number travels where two do.
+TEST(StepTraffic, RanksExchangeCodesOfWeights) {
+  const auto sent = [](const engine::Settings& settings) {
+    const LayoutPlan plan = plan_layout(settings, device::cpu_target(1), {});
+    int64_t bytes = 0;
+    for (int rank = 0; rank < settings.layout.num_ranks(); ++rank)
+      bytes += plan.of(rank).wire_bytes.at("send");
+    return bytes;
+  };
+  engine::Settings settings = testing::toy_settings();
+  settings.weights = settings.activations = DType::bf16;
+  settings.split.data_shards = 2;
+  settings.layout = {.data = 2};
+  settings.zero = 1;
+  const int64_t wide = sent(settings);
+  const models::ModelSpec& model = settings.model;
+  const int64_t elements =
+      model.num_layers() * (4 * model.hidden + 2 * model.layer(0).mlp.ffn) * model.hidden;
+  for (const auto policy : {precision::ScalingPolicy::delayed, precision::ScalingPolicy::current}) {
+    engine::Settings narrow = settings;
+    narrow.fp8.emplace();
+    narrow.fp8->options.scaling = precision::ScalingOptions::of(policy);
+    // The flat weights are sent with the gaps between neighbours, which codes have less of.
+    EXPECT_GE(wide - sent(narrow), elements);
+    EXPECT_LE(wide - sent(narrow), elements + model.num_layers() * 4 * 2 * 64);
+    narrow.fp8->guard.every = 100;  // checks read weights
+    EXPECT_EQ(sent(narrow), wide);
+  }
 }
 
 }  // namespace

@@ -195,6 +195,24 @@ TEST(TracedStep, PlansVirtualTokensToTheByte) {
   }
 }
 
+/// A validation of classes or numbers gives answers beside losses.
+TEST(TracedStep, PlansAnswersOfSequencesToTheByte) {
+  for (const auto kind :
+       {layers::HeadKind::sequence_classification, layers::HeadKind::sequence_regression}) {
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      engine::Settings settings = testing::toy_sequence_settings(kind);
+      if (kind == layers::HeadKind::sequence_regression) settings.model.head.outputs = 1;
+      settings.weights = settings.activations = dtype;
+      settings.ragged = true;
+      const std::string what = fmt::format("{} {}", settings::name_of(kind), dtype);
+      expect_planned(settings, 1, 2, what);
+      settings.layout = {.tensor = 2, .pipeline = 3, .data = 2, .sequence = true};
+      settings.zero = 1;
+      expect_planned(settings, 1, 2, what + " on twelve ranks");
+    }
+  }
+}
+
 TEST(TracedStep, PlansRecomputationToTheByte) {
   for (const auto mode : {layers::Recompute::selective, layers::Recompute::full}) {
     for (const double dropout : {0.0, 0.1}) {
@@ -273,36 +291,6 @@ TEST(TracedStep, CodesTakeHalfOfWhatProductsAloneRead) {
       narrow.fp8->options.weight_gradients = false;  // these want the numbers
       EXPECT_EQ(planned(narrow, 2, 0)[0].of(device::MemoryClass::activations), wide);
     }
-  }
-}
-
-/// With spread state, ranks that all have the codes of a weight need not have the weight: a byte
-/// for each number travels where two do.
-TEST(TracedStep, RanksExchangeCodesOfWeights) {
-  const auto sent = [](const engine::Settings& settings) {
-    const LayoutPlan plan = plan_layout(settings, device::cpu_target(1), {});
-    int64_t bytes = 0;
-    for (int rank = 0; rank < settings.layout.num_ranks(); ++rank)
-      bytes += plan.of(rank).wire_bytes.at("send");
-    return bytes;
-  };
-  engine::Settings settings = with(DType::bf16, false, 4, false);
-  settings.split.data_shards = 2;
-  settings.layout = {.data = 2};
-  settings.zero = 1;
-  const int64_t wide = sent(settings);
-  const models::ModelSpec& model = settings.model;
-  const int64_t elements =
-      model.num_layers() * (4 * model.hidden + 2 * model.layer(0).mlp.ffn) * model.hidden;
-  for (const auto policy : {precision::ScalingPolicy::delayed, precision::ScalingPolicy::current}) {
-    engine::Settings narrow = settings;
-    narrow.fp8.emplace();
-    narrow.fp8->options.scaling = precision::ScalingOptions::of(policy);
-    // The flat weights are sent with the gaps between neighbours, which codes have less of.
-    EXPECT_GE(wide - sent(narrow), elements);
-    EXPECT_LE(wide - sent(narrow), elements + model.num_layers() * 4 * 2 * 64);
-    narrow.fp8->guard.every = 100;  // checks read weights
-    EXPECT_EQ(sent(narrow), wide);
   }
 }
 

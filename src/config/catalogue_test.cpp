@@ -40,7 +40,7 @@ train.not_finite train.not_finite_limit train.spike train.spike_factor train.spi
 train.spike_skip train.spike_limit
 optimizer.lr optimizer.min_lr optimizer.schedule optimizer.warmup_steps optimizer.decay_steps
 optimizer.beta1 optimizer.beta2 optimizer.eps optimizer.weight_decay optimizer.clip
-optimizer.groups optimizer.groups[].match optimizer.groups[].lr_scale
+optimizer.layer_decay optimizer.groups optimizer.groups[].match optimizer.groups[].lr_scale
 optimizer.groups[].weight_decay optimizer.frozen
 precision.parameters precision.compute precision.loss_scale precision.fp16.initial_scale
 precision.fp16.growth_interval precision.fp16.hysteresis precision.fp16.min_scale
@@ -59,7 +59,7 @@ parallel.deadline_seconds
 tune.method tune.objective tune.model tune.data tune.validation tune.template tune.overlong
 tune.rank tune.alpha tune.dropout tune.rslora tune.targets tune.labels tune.virtual_tokens
 tune.prompt_init tune.prompt_text tune.encoder tune.encoder_hidden tune.encoder_layers tune.beta
-tune.label_smoothing
+tune.label_smoothing tune.seeds
 )";
 
 TEST(Catalogue, KeysAreFrozen) {

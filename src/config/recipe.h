@@ -139,6 +139,7 @@ struct OptimizerSection {
   double eps = 1e-8;
   double weight_decay = 0.1;
   double clip = 1.0;  // 0: off
+  double layer_decay = 1.0;
   std::vector<ParameterGroup> groups;
   std::vector<std::string> frozen;
   void visit(FieldVisitor& v);

@@ -170,8 +170,13 @@ void OptimizerSection::visit(FieldVisitor& v) {
           between(0, 1e6));
   v.field("clip", clip, "largest global norm of the gradient; 0: off (Pascanu et al. 2013)",
           between(0, 1e12));
+  v.field("layer_decay", layer_decay,
+          "layer-wise decay of learning rates: their factor is layer_decay in the last layer, its "
+          "square in the one before and so on, least in the embeddings, and 1 in the head (Clark "
+          "et al. 2020, counted as Bao et al. 2021 do); 1: none",
+          Constraint{.low = 0, .high = 1, .low_open = true});
   v.list("groups", groups, "match",
-         "parameters with their own rate and decay; the first match counts");
+         "parameters with their own rate and decay; the first match counts, beside layer_decay");
   v.field("frozen", frozen,
           "patterns of parameter names, as in groups: such parameters stay as they are, without "
           "gradients and optimizer state");

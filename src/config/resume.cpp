@@ -124,6 +124,7 @@ constexpr auto kRules = std::to_array<ResumeRule>({
     {"optimizer.eps", needs_allow, kOther},
     {"optimizer.weight_decay", needs_allow, kOther},
     {"optimizer.clip", needs_allow, kOther},
+    {"optimizer.layer_decay", needs_allow, kOther},
     {"optimizer.groups[].match", needs_allow, kOther},
     {"optimizer.groups[].lr_scale", needs_allow, kOther},
     {"optimizer.groups[].weight_decay", needs_allow, kOther},
@@ -193,6 +194,7 @@ constexpr auto kRules = std::to_array<ResumeRule>({
     {"tune.encoder_layers", refused, kShape},
     {"tune.beta", needs_allow, kOther},
     {"tune.label_smoothing", needs_allow, kOther},
+    {"tune.seeds", allowed, {}},
 });
 
 /// "data.train.0.path" is judged as "data.train[].path".

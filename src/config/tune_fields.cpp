@@ -6,6 +6,7 @@ namespace megalith::config {
 using settings::above;
 using settings::between;
 using settings::from_below;
+using settings::InFingerprint;
 
 void TuneSection::visit(FieldVisitor& v) {
   v.field(
@@ -61,6 +62,11 @@ void TuneSection::visit(FieldVisitor& v) {
   v.field("label_smoothing", label_smoothing,
           "share of pairs that are taken to be the wrong way round (dpo, Mitchell 2023)",
           from_below(0, 0.5));
+  v.field(
+      "seeds", seeds,
+      "how many runs, one after another, of the seeds run.seed, run.seed + 1 and so on, each in "
+      "a folder of its own below run.out; their validations are then compared",
+      between(1, 1000), InFingerprint::no);
 }
 
 }  // namespace megalith::config

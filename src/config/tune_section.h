@@ -78,6 +78,7 @@ struct TuneSection {
   }
   double beta = 0.1;
   double label_smoothing = 0;
+  int64_t seeds = 1;
   void visit(FieldVisitor& v);
 };
 

@@ -130,6 +130,7 @@ TEST(WriteRecipe, AwkwardValuesComeBackToTheBit) {
   r.train.ramp_start = r.train.ramp_increment = r.train.ramp_samples = 0;
   r.optimizer.min_lr = 1e-4 / 3, r.optimizer.eps = 1e-8 / 7, r.optimizer.lr = 3e-4 / 7;
   r.optimizer.schedule = Schedule::inverse_sqrt;
+  r.optimizer.layer_decay = 2.0 / 3;
   for (ParameterGroup& group : r.optimizer.groups)
     if (group.match.empty()) group.match = "~";
   r.optimizer.groups[1].weight_decay.reset();
@@ -163,7 +164,7 @@ TEST(WriteRecipe, TheLeastChangeOfEveryNumberIsPrinted) {
     r.visit(change);
     changed += to_yaml(r) != before;
   }
-  EXPECT_EQ(changed, 101u);  // the integers and reals of the recipe outside of lists
+  EXPECT_EQ(changed, 103u);  // the integers and reals of the recipe outside of lists
 }
 
 TEST(WriteRecipe, JsonIsOneLineInTheOrderOfTheFields) {

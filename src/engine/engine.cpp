@@ -215,7 +215,24 @@ std::vector<double> Engine::replay(int64_t step, std::span<const data::HostBatch
   return mesh().is_last_stage() ? read_losses(device(), loss_U) : std::vector<double>();
 }
 
-std::vector<double> Engine::loss_values(const data::HostBatch& host) {
+bool Engine::predicts() const {
+  const layers::HeadSpec& head = settings().model.head;
+  return head.kind == layers::HeadKind::sequence_classification ||
+         (head.kind == layers::HeadKind::sequence_regression && head.outputs == 1);
+}
+
+void Engine::predict(layers::Context& context, const layers::Batch& batch,
+                     const data::HostBatch& host, ConstView x, SampleLosses& losses) {
+  const int64_t outputs = settings().model.head.outputs;
+  const device::Tensor y_UO = model_.exec().workspace.tensor(
+      settings().masters, Shape{losses_.max_sequences(host), outputs});
+  model_.head().outputs(context, batch, x, y_UO);
+  if (device().is_trace()) return;
+  losses.predictions = predictions_of(host, read_losses(device(), y_UO), outputs);
+  losses.targets = targets_of(host);
+}
+
+std::vector<double> Engine::pass_of_losses(const data::HostBatch& host, SampleLosses* said) {
   layers::Context context = training_context(0, 0);
   const precision::Unrecorded unrecorded(fp8_.get());
   cast_weights();
@@ -234,14 +251,23 @@ std::vector<double> Engine::loss_values(const data::HostBatch& host) {
   const device::Tensor loss_U =
       model_.exec().workspace.tensor(settings().masters, Shape{losses_.count(host)});
   model_.head().score(context, batch.batch(), x, loss_U);
+  if (said != nullptr && predicts()) predict(context, batch.batch(), host, x, *said);
   if (device().is_trace()) return {};
   return read_losses(device(), loss_U);
 }
 
+std::vector<double> Engine::loss_values(const data::HostBatch& host) {
+  return pass_of_losses(host, nullptr);
+}
+
 SampleLosses Engine::sample_losses(const data::HostBatch& host) {
-  const std::vector<double> values = loss_values(host);
+  SampleLosses said;
+  const std::vector<double> values = pass_of_losses(host, &said);
   if (values.empty()) return {};
-  return of_samples(std::span(&host, 1), values);
+  SampleLosses losses = of_samples(std::span(&host, 1), values);
+  losses.predictions = std::move(said.predictions);
+  losses.targets = std::move(said.targets);
+  return losses;
 }
 
 }  // namespace megalith::engine

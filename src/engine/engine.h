@@ -36,6 +36,8 @@ struct SampleLosses {
   std::vector<double> sums;   // of loss x weight
   std::vector<double> pairs;  // loss of its sentence pair, where the head asks about them
   std::vector<double> told;   // weighted sums of what is told of its units: all of each sample
+  /// Of a head of whole sequences with one answer each: see predictions_of, targets_of.
+  std::vector<double> predictions = {}, targets = {};
 };
 
 class Engine {
@@ -82,13 +84,15 @@ class Engine {
   /// nothing on others (and under the trace kind). Collective over the tensor and pipeline ranks,
   /// which give the same batch.
   std::vector<double> loss_values(const data::HostBatch& batch);
-  /// The same as sums of loss x weight of each sample, and losses of sentence pairs.
+  /// The same as sums of loss x weight of each sample, losses of sentence pairs, and predictions.
   SampleLosses sample_losses(const data::HostBatch& batch);
 
   ShardedModel& model() { return model_; }
   const Settings& settings() const { return model_.settings(); }
   /// How the loss values of batches lie.
   const LossValues& losses() const { return losses_; }
+  /// Whether sample_losses has predictions: the head answers once for each sequence.
+  bool predicts() const;
   const parallel::Mesh& mesh() const { return model_.mesh(); }
   device::Device& device() { return model_.device(); }
   parameters::ParameterSet& parameters() { return model_.parameters(); }
@@ -136,6 +140,10 @@ class Engine {
   void set_losses(std::span<const data::HostBatch> micro_batches, ConstView loss_U,
                   double global_weight, StepResult& result);
   double pairs_of(std::span<const data::HostBatch> micro_batches) const;
+  /// The loss values of a batch, and in `said`, where it is given, what the head predicts.
+  std::vector<double> pass_of_losses(const data::HostBatch& batch, SampleLosses* said);
+  void predict(layers::Context& context, const layers::Batch& batch, const data::HostBatch& host,
+               ConstView x, SampleLosses& losses);
   DeviceBatch::TokenPart token_part() const;
   ShardedModel model_;
   LossValues losses_;

@@ -70,6 +70,11 @@ std::vector<Variant> variants() {
   all.back().settings.model.head.tied = false;
   for (const char* match : {"embedding.*", "position.*", "layers.0.*", "layers.1.*"})
     all.back().settings.frozen.emplace_back(match);
+  all.push_back({"rates by depth and group, partly frozen", toy_settings()});
+  freeze(all.back().settings);
+  all.back().settings.adamw.depths = {
+      {"layers.2.", 0.9}, {"layers.1.", 0.9 * 0.9}, {"position.", 0.5}};
+  all.back().settings.adamw.groups = {{"layers.*.bias", 2, 0.0}, {"*", 1.5, {}}};
   all.push_back({"layers with the same weights", toy_settings()});
   all.back().settings.model.layer_groups = 1;
   all.back().settings.ragged = true;

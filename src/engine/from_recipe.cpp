@@ -69,6 +69,29 @@ optim::AdamWOptions adamw_of(const config::OptimizerSection& o) {
   return options;
 }
 
+/// Layer l of L has decay^(L - l), what lies below them decay^(L + 1), what lies behind them 1 (Bao
+/// et al. 2021; Clark et al. 2020 have one power more below the head). Powers are products from the
+/// last layer down: the same bits everywhere.
+std::vector<optim::DepthScale> depth_scales(double decay, const models::ModelSpec& model) {
+  if (decay == 1) return {};
+  if (model.shares_weights() || model.is_encoder_decoder()) {
+    throw UserError(
+        "recipe: optimizer.layer_decay needs one stack of layers, each with weights of its own, "
+        "which model.family {} is not; set 1",
+        model.family);
+  }
+  std::vector<optim::DepthScale> scales;
+  double scale = 1;
+  for (int64_t layer = model.num_layers(); layer-- > 0;) {
+    scale *= decay;
+    scales.push_back({model.layer_name(layer) + ".", scale});
+  }
+  scale *= decay;
+  for (const char* const table : {"embedding.", "position.", "token_type."})
+    scales.push_back({table, scale});
+  return scales;
+}
+
 /// A layer that is not causal sees the next token, a causal one nothing behind a hidden token.
 void check_objective(config::Objective objective, const models::ModelSpec& model) {
   using config::Objective;
@@ -146,6 +169,7 @@ Settings settings_of(const config::Recipe& r, const models::ModelSpec& model) {
   s.schedule.warmup_steps = r.optimizer.warmup_steps;
   if (r.compares()) s.preferences = layers::PreferenceLoss{r.tune.beta, r.tune.label_smoothing};
   s.adamw = adamw_of(r.optimizer);
+  s.adamw.depths = depth_scales(r.optimizer.layer_decay, s.model);
   s.frozen = r.optimizer.frozen;
   s.clip = r.optimizer.clip > 0 ? r.optimizer.clip : std::numeric_limits<double>::infinity();
   s.z_loss = r.train.z_loss;

@@ -74,6 +74,30 @@ std::string LossValues::name(const data::HostBatch& batch, size_t unit) const {
                      static_cast<int64_t>(unit) - (first - batch.sequence_sample.begin()), sample);
 }
 
+std::vector<double> predictions_of(const data::HostBatch& batch, std::span<const double> y_UO,
+                                   int64_t outputs) {
+  std::vector<double> said;
+  for (size_t u = 0; u < batch.loss_weight_T.size(); ++u) {
+    if (batch.loss_weight_T[u] == 0) continue;
+    const auto o = static_cast<size_t>(outputs);
+    const std::span<const double> unit = y_UO.subspan(u * o, o);
+    const bool is_number = batch.targets_T.empty();
+    said.push_back(is_number ? unit[0]
+                             : static_cast<double>(std::ranges::max_element(unit) - unit.begin()));
+  }
+  return said;
+}
+
+std::vector<double> targets_of(const data::HostBatch& batch) {
+  std::vector<double> right;
+  for (size_t u = 0; u < batch.loss_weight_T.size(); ++u) {
+    if (batch.loss_weight_T[u] == 0) continue;
+    right.push_back(batch.targets_T.empty() ? static_cast<double>(batch.target_numbers[u])
+                                            : batch.targets_T[u]);
+  }
+  return right;
+}
+
 std::vector<double> of_all_ranks(const parallel::Mesh& mesh, std::span<const double> values,
                                  std::string_view label) {
   const std::vector<double> of_stage = mesh.data().exchange_values(values, label);

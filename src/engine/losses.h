@@ -71,6 +71,14 @@ class LossValues {
   int64_t predicted_per_sample_;
 };
 
+/// What a head says of each unit of the batch that counts, in order, one number each: the class of
+/// its largest output (of equal ones the first), or of a head that predicts a number that. y_UO:
+/// its outputs, unit after unit.
+std::vector<double> predictions_of(const data::HostBatch& batch, std::span<const double> y_UO,
+                                   int64_t outputs);
+/// What is right, likewise.
+std::vector<double> targets_of(const data::HostBatch& batch);
+
 /// What the data ranks of the last stage have, rank by rank; equal on all. Collective over data and
 /// pipeline ranks.
 std::vector<double> of_all_ranks(const parallel::Mesh& mesh, std::span<const double> values,

@@ -5,9 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
+#include <set>
 
 #include "comm/backends.h"
 #include "engine/not_finite.h"
+#include "engine/validation.h"
 #include "inference/inference_model.h"
 #include "testing/toy_run.h"
 
@@ -179,6 +181,84 @@ TEST(SequenceHeadLosses, SumOverTheSequencesOfEachSample) {
     for (float& weight : doubled.loss_weight_T) weight *= 2;
     EXPECT_EQ(toy.engine.sample_losses(doubled).sums,
               std::vector{2 * together[static_cast<size_t>(i)]});
+  }
+}
+
+/// The toy's samples for validation.
+class ToySource final : public data::BatchSource {
+ public:
+  explicit ToySource(const Settings& settings) : settings_(settings) {}
+  int64_t sequence_length() const override { return settings_.sequence_length(); }
+  int64_t samples_per_epoch() const override { return 1000; }
+  void fill(int64_t first, int64_t count, data::HostBatch& batch) const override {
+    batch = toy_batch(settings_, first, count);
+  }
+  std::optional<double> sample_weight() const override { return std::nullopt; }
+  std::string fingerprint(const data::AtWork&) const override { return "toy"; }
+
+ private:
+  Settings settings_;
+};
+
+/// The class that is said is the one whose loss as a target would be the least.
+TEST(SequenceHeadPredictions, AreTheClassesOfTheLeastLoss) {
+  const Settings settings = toy_sequence_settings(HeadKind::sequence_classification);
+  SequenceToy toy(settings);
+  data::HostBatch batch = toy_batch(settings, 0, 8);
+  std::ranges::fill(batch.loss_weight_T, 1.0F);
+  const std::vector<int32_t> targets = batch.targets_T;
+  const SampleLosses said = toy.engine.sample_losses(batch);
+  EXPECT_EQ(said.targets, std::vector<double>(targets.begin(), targets.end()));
+  std::vector<double> least(8, 0), lowest(8, std::numeric_limits<double>::infinity());
+  for (int32_t target = 0; target < 3; ++target) {
+    std::ranges::fill(batch.targets_T, target);
+    const std::vector<double> losses = toy.engine.sample_losses(batch).sums;
+    for (size_t i = 0; i < 8; ++i) {
+      if (losses[i] >= lowest[i]) continue;
+      lowest[i] = losses[i];
+      least[i] = target;
+    }
+  }
+  EXPECT_EQ(said.predictions, least);
+  batch.loss_weight_T[2] = 0;  // what weighs nothing has no target to compare with
+  EXPECT_EQ(toy.engine.sample_losses(batch).predictions.size(), 7u);
+}
+
+TEST(SequenceHeadPredictions, OfAValidationAreTheSameUnderEveryLayout) {
+  for (const auto kind : {HeadKind::sequence_classification, HeadKind::sequence_regression}) {
+    Settings serial = toy_sequence_settings(kind);
+    serial.ragged = true;
+    if (kind == HeadKind::sequence_regression) serial.model.head.outputs = 1;
+    serial.model.set_num_layers(4);
+    std::vector<double> predictions, targets;
+    const auto validate = [&](const Settings& settings, bool is_first, const char* name) {
+      check(settings, "toy settings");
+      const ToySource source(settings);
+      comm::run_ranks(settings.layout.num_ranks(), [&](comm::Communicator& world) {
+        const auto device = device::make_cpu_device(1);
+        world.set_device(device.get());
+        const parallel::Mesh mesh(world, settings.layout);
+        Engine engine(settings, *device, mesh);
+        engine.initialise();
+        const auto said = validation_loss(engine, source, 13, [] { return false; });
+        if (is_first) {
+          predictions = said->predictions;
+          targets = said->targets;
+        }
+        EXPECT_EQ(said->predictions, predictions) << name;
+        EXPECT_EQ(said->targets, targets) << name;
+        world.set_device(nullptr);
+      });
+    };
+    validate(serial, true, "serial");
+    EXPECT_GT(targets.size(), 8u);
+    EXPECT_GT(std::set<double>(predictions.begin(), predictions.end()).size(), 1u);
+    for (const Way& way : kWays) {
+      if (way.machine.threads > 1 || way.machine.isa != device::detect_isa()) continue;
+      Settings other = serial;
+      way.change(other);
+      validate(other, false, way.name);
+    }
   }
 }
 

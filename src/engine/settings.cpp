@@ -90,6 +90,32 @@ void check_frozen(const Settings& s, std::vector<std::string>& faults) {
     faults.emplace_back("optimizer.frozen leaves no parameter to train; take a pattern away");
 }
 
+/// Likewise a group that no parameter that trains belongs to.
+void check_groups(const Settings& s, std::vector<std::string>& faults) {
+  const std::vector<optim::ParameterGroup>& groups = s.adamw.groups;
+  if (groups.empty() || !faults.empty()) return;
+  parameters::ParameterSet set(s.declaration_rule());
+  declare_whole(s, set);
+  std::vector<std::string> trained;
+  for (const parameters::Parameter& parameter : set.all())
+    if (parameter.trainable()) trained.push_back(parameter.name());
+  for (const optim::ParameterGroup& group : groups) {
+    const auto is_in = [&](const std::string& name) {
+      return optim::group_of(groups, name) == &group;
+    };
+    if (std::ranges::any_of(trained, is_in)) continue;
+    const bool matches = std::ranges::any_of(
+        trained, [&](const std::string& name) { return optim::matches(group.match, name); });
+    faults.push_back(
+        matches
+            ? fmt::format("optimizer.groups: all that {:?} matches is in groups before it; put "
+                          "it first, or take it out",
+                          group.match)
+            : fmt::format("optimizer.groups: no parameter that trains is called {:?}, {} is one",
+                          group.match, trained.back()));
+  }
+}
+
 /// Tensor ranks hold whole blocks of the columns that they share.
 void check_formats(const Settings& s, std::vector<std::string>& faults) {
   if (s.formats.empty() || s.layout.tensor == 1 || !faults.empty()) return;
@@ -194,6 +220,7 @@ void check(const Settings& s, const std::string& where) {
   check_layers(s, faults);
   check_tensor_shards(s, faults);
   check_frozen(s, faults);
+  check_groups(s, faults);
   check_formats(s, faults);
   check_fp8(s, faults);
   if (!faults.empty()) throw UserError("{}: {}", where, fmt::join(faults, "; "));

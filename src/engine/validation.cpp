@@ -13,7 +13,7 @@ std::optional<ValidationLoss> validation_loss(Engine& engine, const data::BatchS
   const int64_t at_once = engine.settings().micro_batch;
   const comm::Part mine = comm::part_of(samples, mesh.at().data, mesh.layout().data);
   const int64_t most = comm::part_of(samples, 0, mesh.layout().data).count;
-  std::vector<double> sums, pairs, told;
+  std::vector<double> sums, pairs, told, predictions, targets;
   double weight = 0;
   data::HostBatch batch;
   for (int64_t done = 0; done < most; done += at_once) {
@@ -25,6 +25,8 @@ std::optional<ValidationLoss> validation_loss(Engine& engine, const data::BatchS
     std::ranges::copy(losses.sums, std::back_inserter(sums));
     std::ranges::copy(losses.pairs, std::back_inserter(pairs));
     std::ranges::copy(losses.told, std::back_inserter(told));
+    std::ranges::copy(losses.predictions, std::back_inserter(predictions));
+    std::ranges::copy(losses.targets, std::back_inserter(targets));
     weight += batch.total_weight;
   }
   // Rank by rank is sample by sample. The weights are whole numbers: any order gives their sum.
@@ -33,10 +35,14 @@ std::optional<ValidationLoss> validation_loss(Engine& engine, const data::BatchS
   for (const double w :
        mesh.data().exchange_values(std::span<const double>(&weight, 1), "validation.weight"))
     total += w;
-  ValidationLoss result{sum / total, {}, {}};
+  ValidationLoss result{.loss = sum / total, .pair_loss = {}, .told = {}};
   const layers::LossShape& shape = engine.losses().shape();
   if (shape.told > 0)
     result.told = means_over_ranks(mesh, told, shape.told, total, "validation.told");
+  if (engine.predicts()) {
+    result.predictions = of_all_ranks(mesh, predictions, "validation.predictions");
+    result.targets = of_all_ranks(mesh, targets, "validation.targets");
+  }
   if (!shape.pairs) return result;
   result.pair_loss =
       sum_over_ranks(mesh, pairs, "validation.pair_loss") / static_cast<double>(samples);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "base/function_ref.h"
 #include "data/batch_source.h"
@@ -10,11 +11,13 @@
 
 namespace megalith::engine {
 
-/// As StepResult says.
+/// As StepResult says; of a head that answers once for each sequence (Engine::predicts) all that it
+/// said, in order, and what was right.
 struct ValidationLoss {
   double loss = 0;
   std::optional<double> pair_loss;
   std::vector<double> told;
+  std::vector<double> predictions = {}, targets = {};
 };
 
 /// Mean loss over the weighted tokens of the first `samples` samples, spread over the data ranks;

@@ -98,4 +98,26 @@ double spearman(std::span<const double> x, std::span<const double> y) {
   return pearson(ranks(x), ranks(y));
 }
 
+Scores scores_of_classes(std::span<const double> labels, std::span<const double> predictions,
+                         int64_t classes) {
+  const auto numbers = [](std::span<const double> values) {
+    std::vector<int64_t> made(values.size());
+    std::ranges::transform(values, made.begin(), [](double x) { return static_cast<int64_t>(x); });
+    return made;
+  };
+  const std::vector<int64_t> right = numbers(labels), said = numbers(predictions);
+  return {{"accuracy", accuracy(right, said)},
+          {"f1", classes == 2 ? f1(right, said) : macro_f1(right, said)},
+          {"matthews_correlation", matthews(right, said)}};
+}
+
+Scores scores_of_numbers(std::span<const double> labels, std::span<const double> predictions) {
+  const bool comparable = labels.size() > 1 && std::ranges::all_of(predictions, [](double x) {
+                            return std::isfinite(x);
+                          });
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  return {{"pearson", comparable ? pearson(labels, predictions) : kNone},
+          {"spearmanr", comparable ? spearman(labels, predictions) : kNone}};
+}
+
 }  // namespace megalith::metrics

@@ -4,6 +4,9 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace megalith::metrics {
 
@@ -22,5 +25,13 @@ double matthews(std::span<const int64_t> labels, std::span<const int64_t> predic
 double pearson(std::span<const double> x, std::span<const double> y);
 /// Pearson's of the ranks, equal ones their mean.
 double spearman(std::span<const double> x, std::span<const double> y);
+
+/// Numbers by the names that GLUE's have, the first the one to compare by.
+using Scores = std::vector<std::pair<std::string, double>>;
+/// accuracy; f1, of class 1 where there are two classes, else macro_f1; matthews_correlation.
+Scores scores_of_classes(std::span<const double> labels, std::span<const double> predictions,
+                         int64_t classes);
+/// pearson and spearmanr, both NaN where fewer than two are compared or a prediction is not finite.
+Scores scores_of_numbers(std::span<const double> labels, std::span<const double> predictions);
 
 }  // namespace megalith::metrics

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <vector>
 
 namespace megalith::metrics {
@@ -46,6 +47,25 @@ TEST(Correlations, AreThoseOfTheFormulas) {
   EXPECT_NEAR(spearman(x, y), 0.2894736842105263, 1e-15);
   EXPECT_DOUBLE_EQ(spearman(x, Numbers{1, 8, 8, 64, 125}), 1);
   EXPECT_TRUE(std::isnan(pearson(x, Numbers(5, 2.0))));
+}
+
+TEST(Scores, AreThoseThatGlueReports) {
+  const Numbers labels{1, 1, 1, 0, 0, 0, 0}, said{1, 1, 0, 1, 1, 0, 0};
+  const Scores two = scores_of_classes(labels, said, 2);
+  ASSERT_EQ(two.size(), 3u);
+  EXPECT_EQ(two[0], (std::pair<std::string, double>("accuracy", 4.0 / 7)));
+  EXPECT_EQ(two[1].first, "f1");
+  EXPECT_DOUBLE_EQ(two[1].second, 2 * 2.0 / (2 * 2 + 2 + 1));
+  EXPECT_EQ(two[2].first, "matthews_correlation");
+  const Scores three = scores_of_classes(Numbers{0, 1, 2, 2}, Numbers{0, 2, 2, 2}, 3);
+  EXPECT_DOUBLE_EQ(three[1].second, (1 + 0 + 0.8) / 3);
+  const Numbers x{1, 2, 2, 4, 5}, y{3, 1, 4, 1, 5};
+  const Scores numbers = scores_of_numbers(x, y);
+  EXPECT_EQ(numbers[0], (std::pair<std::string, double>("pearson", pearson(x, y))));
+  EXPECT_EQ(numbers[1], (std::pair<std::string, double>("spearmanr", spearman(x, y))));
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_TRUE(std::isnan(scores_of_numbers(x, Numbers{3, 1, nan, 1, 5})[1].second));
+  EXPECT_TRUE(std::isnan(scores_of_numbers(Numbers{1}, Numbers{1})[0].second));
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "optim/adamw.h"
 
+#include <algorithm>
+
 #include "base/integer.h"
 #include "kernels/optimizer/adamw.h"
 
@@ -34,6 +36,14 @@ const ParameterGroup* group_of(std::span<const ParameterGroup> groups, std::stri
   return nullptr;
 }
 
+double lr_scale_of(const AdamWOptions& options, std::string_view name) {
+  const ParameterGroup* const group = group_of(options.groups, name);
+  const auto depth = std::ranges::find_if(
+      options.depths, [&](const DepthScale& one) { return name.starts_with(one.prefix); });
+  return (group == nullptr ? 1 : group->lr_scale) *
+         (depth == options.depths.end() ? 1 : depth->lr_scale);
+}
+
 parameters::DeclarationRule freezing_rule(std::vector<std::string> frozen) {
   return [frozen = std::move(frozen)](parameters::Declaration& declaration) {
     for (const std::string& glob : frozen) {
@@ -59,11 +69,12 @@ AdamW::AdamW(parameters::ParameterSet& set, device::Device& device, const AdamWO
   device.wait(device.copy_to_device(finite_P_, all_finite.data()));
   int64_t offset = 0;
   for (const auto& parameter : set.all()) {
-    Slot slot{{}, {}, 1.0, parameter.is_matrix() ? options.weight_decay : 0.0};
-    if (const ParameterGroup* group = group_of(options.groups, parameter.name())) {
-      slot.lr_scale = group->lr_scale;
+    Slot slot{{},
+              {},
+              lr_scale_of(options, parameter.name()),
+              parameter.is_matrix() ? options.weight_decay : 0.0};
+    if (const ParameterGroup* group = group_of(options.groups, parameter.name()))
       slot.weight_decay = group->weight_decay.value_or(slot.weight_decay);
-    }
     if (!parameter.trainable()) {
       slots_.push_back(slot);
       continue;

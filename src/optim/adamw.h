@@ -21,6 +21,12 @@ struct ParameterGroup {
   std::optional<double> weight_decay;
 };
 
+/// Of layer-wise decay: parameters whose name begins so have this factor on their rate too.
+struct DepthScale {
+  std::string prefix;
+  double lr_scale = 1;
+};
+
 struct AdamWOptions {
   double beta1 = 0.9;
   double beta2 = 0.95;
@@ -28,6 +34,7 @@ struct AdamWOptions {
   double weight_decay =
       0.1;  // of matrices; vectors (norms, biases) 0 unless a group says otherwise
   std::vector<ParameterGroup> groups;
+  std::vector<DepthScale> depths = {};  // the first that a name begins with counts
 };
 
 /// True if the whole of `name` matches the glob.
@@ -35,6 +42,8 @@ bool matches(std::string_view glob, std::string_view name);
 
 /// The first group whose pattern a name matches; null when none does.
 const ParameterGroup* group_of(std::span<const ParameterGroup> groups, std::string_view name);
+/// Factor on the learning rate of the parameter so called: its group's times its depth's.
+double lr_scale_of(const AdamWOptions& options, std::string_view name);
 /// Freezes the parameters whose name matches one of the patterns.
 parameters::DeclarationRule freezing_rule(std::vector<std::string> frozen);
 

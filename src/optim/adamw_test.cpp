@@ -21,6 +21,16 @@ TEST(Glob, MatchesWholeNames) {
   EXPECT_FALSE(matches("a*b*c", "aXbbY"));
 }
 
+TEST(AdamW, RatesOfGroupsAndDepthsMultiply) {
+  AdamWOptions options;
+  EXPECT_EQ(lr_scale_of(options, "layers.1.bias"), 1);
+  options.groups = {{"*.bias", 4, {}}, {"*", 3, {}}};
+  options.depths = {{"layers.1.", 0.5}, {"layers.", 0.25}};
+  EXPECT_EQ(lr_scale_of(options, "layers.1.bias"), 2);
+  EXPECT_EQ(lr_scale_of(options, "layers.10.weight"), 0.75);
+  EXPECT_EQ(lr_scale_of(options, "head.weight"), 3);
+}
+
 /// Five steps of the 20-line double loop against the optimizer, all in f64 so that the bound is
 /// tight.
 TEST(AdamW, FiveStepsEqualTheDoubleLoop) {
@@ -37,9 +47,10 @@ TEST(AdamW, FiveStepsEqualTheDoubleLoop) {
   AdamWOptions options;
   options.weight_decay = 0.25;
   options.groups = {{"head.*", 0.5, 0.125}};
+  options.depths = {{"block.", 0.75}};
   AdamW adamw(set, *device, options);
   kernels::Exec exec(*device);
-  const std::vector<double> decay{0.25, 0.0, 0.125}, scale{1, 1, 0.5};
+  const std::vector<double> decay{0.25, 0.0, 0.125}, scale{0.75, 0.75, 0.5};
   const device::Tensor factor = exec.workspace.tensor(DType::f64, Shape{1});
   const double clip = 0.5;
   device->copy_to_device(factor, &clip);

@@ -44,9 +44,11 @@ void ReferenceTable::set(std::vector<float> values) {
 
 PreferenceSource::PreferenceSource(std::vector<Preference> pairs,
                                    const ExampleSourceOptions& options)
-    : options_(options), order_(options.seed, options.shuffle), pairs_(std::move(pairs)) {
+    : options_(options),
+      order_(options.seed, options.shuffle),
+      pairs_(std::make_shared<const std::vector<Preference>>(std::move(pairs))) {
   std::vector<int64_t> lengths;
-  for (const Preference& pair : pairs_) {
+  for (const Preference& pair : *pairs_) {
     for (const Example* answer : {&pair.chosen, &pair.rejected}) {
       require_ids(answer->ids, options);
       num_learned_ += learned_of(*answer);
@@ -58,17 +60,26 @@ PreferenceSource::PreferenceSource(std::vector<Preference> pairs,
   for (const std::vector<int64_t>& sample : samples_) {
     int64_t learned = 0;
     for (const int64_t number : sample) {
-      const Preference& pair = pairs_[static_cast<size_t>(number)];
+      const Preference& pair = (*pairs_)[static_cast<size_t>(number)];
       learned += learned_of(pair.chosen) + learned_of(pair.rejected);
     }
     most_learned_ = std::max(most_learned_, learned);
   }
 }
 
+PreferenceSource::PreferenceSource(const PreferenceSource& of, uint64_t seed)
+    : options_(of.options_),
+      order_(seed, of.options_.shuffle),
+      pairs_(of.pairs_),
+      samples_(of.samples_),
+      num_tokens_(of.num_tokens_),
+      num_learned_(of.num_learned_),
+      most_learned_(of.most_learned_) {}
+
 std::string PreferenceSource::fingerprint(const data::AtWork& at_work) const {
   if (at_work) at_work();
   Sha256 sha;
-  for (const Preference& pair : pairs_) {
+  for (const Preference& pair : *pairs_) {
     for (const Example* answer : {&pair.chosen, &pair.rejected}) {
       const auto size = static_cast<int64_t>(answer->ids.size());
       sha.update(&size, sizeof size);
@@ -84,8 +95,8 @@ void PreferenceSource::append_sample(int64_t n, data::HostBatch& batch) const {
   const std::vector<float>& reference = reference_->values();
   for (const int64_t number : pairs_of(n)) {
     const auto at = static_cast<size_t>(number);
-    append_answer(pairs_[at].chosen, n, batch);
-    append_answer(pairs_[at].rejected, n, batch);
+    append_answer((*pairs_)[at].chosen, n, batch);
+    append_answer((*pairs_)[at].rejected, n, batch);
     batch.compared_rows.push_back(static_cast<int32_t>(batch.ids_T.size()));
     for (const size_t answer : {2 * at, 2 * at + 1})
       batch.target_numbers.push_back(reference.empty() ? 0 : reference[answer]);

@@ -35,6 +35,10 @@ class PreferenceSource final : public data::BatchSource {
   /// UserError as require_ids(). Of the options `numbers` is not read.
   PreferenceSource(std::vector<Preference> pairs, const ExampleSourceOptions& options);
 
+  /// The same pairs in the order of another seed, without another copy of them, and without numbers
+  /// of a reference.
+  PreferenceSource(const PreferenceSource& of, uint64_t seed);
+
   int64_t sequence_length() const override { return options_.sequence_length; }
   int64_t samples_per_epoch() const override { return std::ssize(samples_); }
   /// Numbers of the reference are 0 until they are set.
@@ -49,7 +53,7 @@ class PreferenceSource final : public data::BatchSource {
     return samples_[static_cast<size_t>(order_.index_of(n, samples_per_epoch()))];
   }
 
-  int64_t num_pairs() const { return std::ssize(pairs_); }
+  int64_t num_pairs() const { return std::ssize(*pairs_); }
   /// Of all pairs, and of them those that are learned.
   int64_t num_tokens() const { return num_tokens_; }
   int64_t num_learned() const { return num_learned_; }
@@ -61,7 +65,7 @@ class PreferenceSource final : public data::BatchSource {
 
   ExampleSourceOptions options_;
   SampleOrder order_;
-  std::vector<Preference> pairs_;
+  std::shared_ptr<const std::vector<Preference>> pairs_;
   std::vector<std::vector<int64_t>> samples_;  // pairs of each
   std::unique_ptr<ReferenceTable> reference_ = std::make_unique<ReferenceTable>();
   int64_t num_tokens_ = 0, num_learned_ = 0, most_learned_ = 0;

@@ -23,6 +23,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int64_t kMostLineBytes = int64_t{1} << 20;
+constexpr const char* kScores = "validation_scores";
 
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
@@ -111,6 +112,7 @@ std::string StepMetrics::to_json_line() const {
     if (*value) line[key] = number(**value);
   write_compared(compared, "", line);
   write_compared(validation_compared, kValidation, line);
+  for (const auto& [name, value] : validation_scores) line[kScores][name] = number(value);
   return line.dump() + '\n';
 }
 
@@ -133,6 +135,12 @@ StepMetrics StepMetrics::parse(std::string_view text) {
     if (line.contains(key)) *value = number_field(line, key);
   metrics.compared = read_compared(line, "");
   metrics.validation_compared = read_compared(line, kValidation);
+  if (!line.contains(kScores)) return metrics;
+  const Json& scores = line.at(kScores);
+  if (!scores.is_object())
+    throw IntegrityError("\"{}\" is {}, not an object", kScores, scores.dump());
+  for (const auto& [name, value] : scores.items())
+    metrics.validation_scores.emplace_back(name, number_field(scores, name.c_str()));
   return metrics;
 }
 

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/function_ref.h"
@@ -40,6 +41,8 @@ struct StepMetrics {
   int64_t memory_bytes = 0;         // high-water mark of the arenas
   std::optional<double> pair_loss;  // of the loss, what sentence pairs have; likewise below
   std::optional<double> validation_loss, validation_pair_loss;
+  /// Of a validation of classes or numbers, by name (metrics::Scores).
+  std::vector<std::pair<std::string, double>> validation_scores;
   // What the step's losses were multiplied by (precision.compute: f16), and the steps that changed
   // nothing because gradients overflowed, this one included.
   std::optional<double> loss_scale, overflowed_steps;
@@ -57,8 +60,8 @@ struct StepMetrics {
     return *validation_loss - validation_pair_loss.value_or(0);
   }
 
-  /// One line with its '\n'. Keys are in the order above; loss and grad_norm are each followed by
-  /// their hexadecimal twin.
+  /// One line with its '\n'. Keys are in the order above, validation_scores last; loss and
+  /// grad_norm are each followed by their hexadecimal twin.
   std::string to_json_line() const;
   /// Reads such a line, with or without '\n'. Unknown keys are ignored. IntegrityError (without a
   /// path) if it is not one.

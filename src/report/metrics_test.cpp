@@ -59,6 +59,25 @@ TEST(Metrics, OfAnswersThatAreComparedALineHasTheNamesThatTrlGives) {
   EXPECT_THROW(StepMetrics::parse(line.substr(0, last) + "}"), IntegrityError);
 }
 
+TEST(Metrics, ScoresOfAValidationStandByName) {
+  StepMetrics metrics = some_metrics(3);
+  metrics.validation_loss = 2;
+  metrics.validation_scores = {{"pearson", 0.5}, {"spearmanr", kNan}};
+  EXPECT_TRUE(metrics.to_json_line().ends_with(
+      ",\"validation_loss\":2.0,\"validation_scores\":{\"pearson\":0.5,\"spearmanr\":null}}\n"));
+  const StepMetrics back = StepMetrics::parse(metrics.to_json_line());
+  ASSERT_EQ(back.validation_scores.size(), 2u);
+  EXPECT_EQ(back.validation_scores[0], metrics.validation_scores[0]);
+  EXPECT_TRUE(std::isnan(back.validation_scores[1].second));
+  const std::string line = some_metrics(3).to_json_line();
+  const auto with = [&](const char* scores) {
+    return line.substr(0, line.size() - 2) + ",\"validation_scores\":" + scores + "}";
+  };
+  EXPECT_EQ(StepMetrics::parse(with("{}")).validation_scores.size(), 0u);
+  for (const char* const damage : {"1", "[0.5]", "{\"f1\":\"a\"}"})
+    EXPECT_THROW(StepMetrics::parse(with(damage)), IntegrityError) << damage;
+}
+
 TEST(Metrics, ParsingGivesBackEveryBit) {
   StepMetrics metrics = some_metrics(7);
   metrics.loss = std::nextafter(1.0 / 3, 1);

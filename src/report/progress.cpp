@@ -49,6 +49,8 @@ std::string Progress::line(const StepMetrics& m, double elapsed) const {
   if (m.compared) text += "  " + compared_text(*m.compared);
   if (m.validation_loss) text += fmt::format("  validation {:.4f}", *m.validation_loss);
   if (m.validation_compared) text += fmt::format(" ({})", compared_text(*m.validation_compared));
+  for (const auto& [name, value] : m.validation_scores)
+    text += fmt::format("  {} {:.4f}", name, value);
   return text + fmt::format("  {} left", duration_text(left));
 }
 

@@ -213,9 +213,11 @@ std::string numbers_html(const RunRecord& record) {
     out += row("validation loss", decimal(*step->validation_loss));
     if (step->validation_compared) {
       out += compared_rows("validation ", *step->validation_compared);
-    } else {
+    } else if (step->validation_scores.empty()) {
       out += row("validation perplexity", decimal(std::exp(*step->validation_token_loss())));
     }
+    for (const auto& [name, value] : step->validation_scores)
+      out += row("validation " + name, decimal(value));
     break;
   }
   out += row("learning rate", fmt::format("{:.4g}", last.lr));

@@ -121,6 +121,15 @@ bool TrainingRun::judge(bool saving) {
   return !spike || !rewind();
 }
 
+/// How well a validation of classes or numbers answers; nothing where losses are of tokens.
+metrics::Scores TrainingRun::scores_of(const engine::ValidationLoss& validated) const {
+  if (validated.targets.empty()) return {};
+  const layers::HeadSpec& head = settings_.model.head;
+  return head.kind == layers::HeadKind::sequence_classification
+             ? metrics::scores_of_classes(validated.targets, validated.predictions, head.outputs)
+             : metrics::scores_of_numbers(validated.targets, validated.predictions);
+}
+
 /// Nothing when a signal came first: the step then owes it.
 std::optional<engine::ValidationLoss> TrainingRun::validate() {
   const InBucket validating(journal_.goodput(), Bucket::validation);
@@ -166,6 +175,7 @@ void TrainingRun::one_step() {
         last_.validation_loss = validated->loss;
         last_.validation_pair_loss = validated->pair_loss;
         last_.validation_compared = compared_means(validated->told);
+        last_.validation_scores = scores_of(*validated);
         is_best = best_.observe(position_.step, validated->loss);
       } else {
         owed_ = DeferredWork{DeferredWork::What::validation, last_};

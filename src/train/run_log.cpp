@@ -76,6 +76,8 @@ void RunLog::step(const report::StepMetrics& m) {
     events_.scalar("lm loss validation", m.step, *loss);
     events_.scalar("lm loss validation ppl", m.step, std::exp(std::min(20.0, *loss)));
   }
+  for (const auto& [name, value] : m.validation_scores)
+    events_.scalar("validation " + name, m.step, value);
   events_.flush();
 }
 

@@ -14,6 +14,7 @@
 #include "engine/validation.h"
 #include "guards/best_validation.h"
 #include "guards/run_guard.h"
+#include "metrics/classification.h"
 #include "train/fp8_watch.h"
 #include "train/loop.h"
 #include "train/run_checkpoints.h"
@@ -58,6 +59,7 @@ class TrainingRun {
   report::StepMetrics train_step();
   bool judge(bool saving);
   std::optional<engine::ValidationLoss> validate();
+  metrics::Scores scores_of(const engine::ValidationLoss& validated) const;
   void end_step(bool saving);
   void write_samples();
   void save();

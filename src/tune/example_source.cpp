@@ -27,7 +27,7 @@ void require_ids(const std::vector<int32_t>& ids, const ExampleSourceOptions& op
 
 ExampleSource::ExampleSource(const std::vector<Example>& examples,
                              const ExampleSourceOptions& options)
-    : options_(options), order_(options.seed, options.shuffle), numbers_(options.numbers) {
+    : options_(options), numbers_(options.numbers) {
   std::vector<int64_t> lengths;
   begins_.push_back(0);
   for (const Example& example : examples) {
@@ -99,10 +99,11 @@ void ExampleSource::append_example(size_t example, data::HostBatch& batch) const
   }
 }
 
-void ExampleSource::append_sample(int64_t n, data::HostBatch& batch) const {
+void ExampleSource::append_sample(const SampleOrder& order, int64_t n,
+                                  data::HostBatch& batch) const {
   const size_t end = batch.ids_T.size() + static_cast<size_t>(sequence_length());
   for (const int64_t number :
-       samples_[static_cast<size_t>(order_.index_of(n, samples_per_epoch()))]) {
+       samples_[static_cast<size_t>(order.index_of(n, samples_per_epoch()))]) {
     const auto example = static_cast<size_t>(number);
     append_example(example, batch);
     end_sequence(n, targets_.empty() ? nullptr : &targets_[example], batch);
@@ -120,6 +121,11 @@ void ExampleSource::append_sample(int64_t n, data::HostBatch& batch) const {
 }
 
 void ExampleSource::fill(int64_t first, int64_t count, data::HostBatch& batch) const {
+  fill_in_order(options_.seed, first, count, batch);
+}
+
+void ExampleSource::fill_in_order(uint64_t seed, int64_t first, int64_t count,
+                                  data::HostBatch& batch) const {
   const auto total = checked_multiply(count, sequence_length());
   MEGA_CHECK(count >= 0 && total && *total <= std::numeric_limits<int32_t>::max(),
              "{} samples of {} tokens", count, sequence_length());
@@ -129,7 +135,8 @@ void ExampleSource::fill(int64_t first, int64_t count, data::HostBatch& batch) c
   batch.target_numbers.clear();
   batch.loss_weight_T.clear();
   batch.total_weight = 0;
-  for (int64_t i = 0; i < count; ++i) append_sample(first + i, batch);
+  const SampleOrder order(seed, options_.shuffle);
+  for (int64_t i = 0; i < count; ++i) append_sample(order, first + i, batch);
 }
 
 }  // namespace megalith::tune

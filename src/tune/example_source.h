@@ -10,6 +10,7 @@
 // An epoch is every sample once, in an order of its own.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,8 @@ class ExampleSource final : public data::BatchSource {
   int64_t sequence_length() const override { return options_.sequence_length; }
   int64_t samples_per_epoch() const override { return std::ssize(samples_); }
   void fill(int64_t first, int64_t count, data::HostBatch& batch) const override;
+  /// The same in the order of another seed.
+  void fill_in_order(uint64_t seed, int64_t first, int64_t count, data::HostBatch& batch) const;
   std::optional<double> sample_weight() const override { return std::nullopt; }
   std::string fingerprint(const data::AtWork& at_work) const override;
 
@@ -51,12 +54,11 @@ class ExampleSource final : public data::BatchSource {
   int64_t most_learned() const { return most_learned_; }
 
  private:
-  void append_sample(int64_t n, data::HostBatch& batch) const;
+  void append_sample(const SampleOrder& order, int64_t n, data::HostBatch& batch) const;
   void append_example(size_t example, data::HostBatch& batch) const;
   void end_sequence(int64_t sample, const Target* target, data::HostBatch& batch) const;
 
   ExampleSourceOptions options_;
-  SampleOrder order_;
   std::vector<int32_t> ids_;                   // example after example
   std::vector<uint8_t> learned_;               // of each id
   std::vector<int32_t> types_;                 // likewise; empty: all 0
@@ -65,6 +67,26 @@ class ExampleSource final : public data::BatchSource {
   bool numbers_;                               // they are numbers
   std::vector<std::vector<int64_t>> samples_;  // examples of each
   int64_t num_tokens_ = 0, num_learned_ = 0, most_learned_ = 0;
+};
+
+/// The same examples in the order of another seed, without another copy of them.
+class ReorderedSource final : public data::BatchSource {
+ public:
+  ReorderedSource(std::shared_ptr<const ExampleSource> of, uint64_t seed)
+      : of_(std::move(of)), seed_(seed) {}
+  int64_t sequence_length() const override { return of_->sequence_length(); }
+  int64_t samples_per_epoch() const override { return of_->samples_per_epoch(); }
+  void fill(int64_t first, int64_t count, data::HostBatch& batch) const override {
+    of_->fill_in_order(seed_, first, count, batch);
+  }
+  std::optional<double> sample_weight() const override { return of_->sample_weight(); }
+  std::string fingerprint(const data::AtWork& at_work) const override {
+    return of_->fingerprint(at_work);
+  }
+
+ private:
+  std::shared_ptr<const ExampleSource> of_;
+  uint64_t seed_;
 };
 
 }  // namespace megalith::tune

@@ -66,6 +66,23 @@ TEST(ExampleSource, AnEpochIsEverySampleOnceInAnOrderOfItsOwn) {
   EXPECT_EQ(filled(source, 25, 1).ids_T[0], two[5]);
 }
 
+TEST(ExampleSource, AnotherSeedIsAnotherOrderOfTheSameSamples) {
+  std::vector<Example> examples;
+  for (int32_t i = 0; i < 20; ++i) examples.push_back(example({i, i, i, i, i}, 1));
+  const auto of = std::make_shared<const ExampleSource>(
+      examples, ExampleSourceOptions{.sequence_length = 4, .vocab_size = 20, .seed = 1});
+  const ExampleSource two(examples, {.sequence_length = 4, .vocab_size = 20, .seed = 2});
+  const auto ids = [](const data::BatchSource& source) {
+    HostBatch batch;
+    source.fill(3, 20, batch);
+    return batch.ids_T;
+  };
+  EXPECT_EQ(ids(ReorderedSource(of, 1)), ids(*of));
+  EXPECT_EQ(ids(ReorderedSource(of, 2)), ids(two));
+  EXPECT_NE(ids(*of), ids(two));
+  EXPECT_EQ(ReorderedSource(of, 2).fingerprint({}), two.fingerprint({}));
+}
+
 TEST(ExampleSource, TheFingerprintIsOfEveryTokenAndWeight) {
   const auto print = [](std::vector<Example> examples) {
     return ExampleSource(examples, {.sequence_length = 8, .vocab_size = 10}).fingerprint({});

@@ -17,6 +17,7 @@ using config::TuneMethod;
 constexpr std::string_view kReplaced[] = {
     "model.",         "data.",      "train.objective", "train.sentence_pairs",
     "train.masking.", "train.fim.", "train.spans.",    "train.init"};
+constexpr int64_t kLargestSeed = 9'000'000'000'000'000;
 constexpr std::string_view kOfTexts[] = {"tune.template"};
 constexpr std::string_view kOfLabels[] = {"tune.labels"};
 constexpr std::string_view kOfLora[] = {"tune.rank", "tune.alpha", "tune.dropout", "tune.rslora"};
@@ -90,6 +91,12 @@ void check_what_is_given(const config::Recipe& r, std::vector<std::string>& faul
     faults.emplace_back("train.validate_every needs tune.validation");
   if (r.train.validate_every == 0 && !r.tune.validation.empty())
     faults.emplace_back("tune.validation has no effect with train.validate_every: 0; set that");
+  if (r.tune.seeds > 1 && r.train.validate_every == 0)
+    faults.emplace_back(
+        "tune.seeds compares validations; set train.validate_every and tune.validation");
+  if (r.run.seed > kLargestSeed - (r.tune.seeds - 1))
+    faults.push_back(fmt::format("tune.seeds {} reaches beyond the largest run.seed, {}",
+                                 r.tune.seeds, kLargestSeed));
   if (r.tune.dropout > 0 && r.parallel.sequence && r.parallel.tensor > 1)
     faults.emplace_back("tune.dropout is not built with parallel.sequence; set one to 0 or false");
   if (r.tune.method == TuneMethod::prompt) check_prompt(r, faults);

@@ -39,6 +39,7 @@ TEST(RecipeRules, TakeWhatTunes) {
   EXPECT_EQ(fault([](auto& r) {
               r.train.validate_every = 5;
               r.tune.validation = {"b.jsonl"};
+              r.tune.seeds = 5;
             }),
             "");
 }
@@ -57,6 +58,13 @@ TEST(RecipeRules, NameWhatHasNoMeaning) {
   refused([](auto& r) { r.train.fim.rate = 0.5; }, "train.fim.rate");
   refused([](auto& r) { r.tune.rank = 4; }, "tune.rank has no effect with tune.method: full");
   refused([](auto& r) { r.train.validate_every = 5; }, "train.validate_every needs");
+  refused([](auto& r) { r.tune.seeds = 2; }, "tune.seeds compares validations");
+  refused(
+      [](auto& r) {
+        r.tune.seeds = 2;
+        r.run.seed = 9'000'000'000'000'000;
+      },
+      "tune.seeds 2 reaches beyond the largest run.seed");
   refused([](auto& r) { r.tune.validation = {"b"}; }, "tune.validation has no effect");
   refused(
       [](auto& r) { r.tune.method = config::TuneMethod::adapter; },

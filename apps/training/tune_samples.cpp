@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/training/tune_samples.h"
+
+#include <map>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "chat/conversation.h"
+#include "layers/virtual_tokens.h"
+#include "tune/labelled_file.h"
+#include "tune/prompt_start.h"
+
+namespace megalith::apps {
+namespace {
+
+constexpr std::string_view kDefaultTemplate = "{input} {output}";
+constexpr char kChatTemplateName[] = "chat_template.jinja";
+constexpr int64_t kMostTemplateBytes = 16 << 20;
+
+bool is_chat_template(const std::string& text) { return text.ends_with(".jinja"); }
+
+/// The templates beside the model, or the recipe's.
+chat::ChatFolder chats_of(const config::Recipe& recipe, const store::ModelSource& model) {
+  std::map<std::string, std::string> files = model.texts();
+  const std::string& given = recipe.tune.template_text;
+  if (is_chat_template(given)) {
+    files[kChatTemplateName] = read_file(given, kMostTemplateBytes);
+    tune::refuse_virtual_mark(files[kChatTemplateName], given);
+  }
+  return chat::ChatFolder::parse(files, recipe.tune.model);
+}
+
+int32_t end_id_of(const store::ModelSource& model, const std::string& where) {
+  if (!model.end_ids().empty()) return model.end_ids().front();
+  const auto end = model.require_tokenizer().end_of_document();
+  if (!end)
+    throw UserError(
+        "{}: neither its configuration nor its tokenizer names a token that ends a text", where);
+  return *end;
+}
+
+/// What `read` makes of what makes ids of lines.
+template <typename Read>
+auto with_form(const config::Recipe& recipe, const store::ModelSource& model, const Read& read) {
+  const int64_t virtual_tokens = virtual_tokens_of(recipe);
+  const std::string given =
+      tune::without_virtual_mark(recipe.tune.template_text, virtual_tokens > 0);
+  const bool only_fields = !given.empty() && !is_chat_template(given);
+  const chat::ChatFolder chats = chats_of(recipe, model);
+  const tune::ExampleForm form{.tokenizer = model.require_tokenizer(),
+                               .chats = chats,
+                               .end_id = end_id_of(model, recipe.tune.model),
+                               .fields = tune::FieldTemplate(only_fields ? given : kDefaultTemplate,
+                                                             "recipe: tune.template"),
+                               .only_fields = only_fields,
+                               .before = layers::virtual_ids(model.spec().vocab, virtual_tokens)};
+  return read(form);
+}
+
+/// How `count` examples or pairs of some files fit into samples.
+template <typename Source>
+void say_sizes(const Source& source, const char* units, int64_t count, const tune::LengthRule& rule,
+               const tune::ExampleCounts& counts) {
+  const int64_t length = rule.most_tokens, room = source.samples_per_epoch() * length;
+  log::info("{}: {} {} of {} lines, {} tokens ({} learned) in {} samples of {} ({:.1f} % full)",
+            rule.key, count, units, counts.lines, source.num_tokens(), source.num_learned(),
+            source.samples_per_epoch(), length,
+            100.0 * static_cast<double>(source.num_tokens()) / static_cast<double>(room));
+  if (counts.dropped + counts.truncated > 0) {
+    log::warning("{}: {} {} longer than {} tokens: {} left out, {} truncated", rule.key,
+                 counts.dropped + counts.truncated, units, length, counts.dropped,
+                 counts.truncated);
+  }
+}
+
+}  // namespace
+
+int64_t virtual_tokens_of(const config::Recipe& recipe) {
+  return recipe.tune.has_virtual_tokens() ? recipe.tune.virtual_tokens : 0;
+}
+
+Samples read_samples(const std::vector<std::string>& files, const char* key,
+                     const config::Recipe& recipe, const store::ModelSource& model, bool shuffle) {
+  const int64_t length =
+      recipe.train.sequence_length > 0 ? recipe.train.sequence_length : model.spec().context;
+  const tune::LengthRule rule{key, length, recipe.tune.overlong};
+  tune::ExampleCounts counts;
+  const tune::ExampleSourceOptions options{.sequence_length = length,
+                                           .vocab_size = model.spec().vocab,
+                                           .virtual_tokens = virtual_tokens_of(recipe),
+                                           .seed = static_cast<uint64_t>(recipe.run.seed),
+                                           .shuffle = shuffle,
+                                           .numbers = recipe.tune.labels.size() == 1};
+  if (recipe.compares()) {
+    const auto source = std::make_shared<const tune::PreferenceSource>(
+        with_form(recipe, model,
+                  [&](const tune::ExampleForm& form) {
+                    return tune::read_preferences(files, form, rule, counts);
+                  }),
+        options);
+    say_sizes(*source, "pairs", source->num_pairs(), rule, counts);
+    return {source, source->most_learned(), source};
+  }
+  const auto examples =
+      recipe.tune.method == config::TuneMethod::classify
+          ? tune::read_labelled(files, model.require_tokenizer(), recipe.tune.labels, rule, counts)
+          : with_form(recipe, model, [&](const tune::ExampleForm& form) {
+              return tune::read_examples(files, form, rule, counts);
+            });
+  const auto source = std::make_shared<const tune::ExampleSource>(examples, options);
+  say_sizes(*source, "examples", source->num_examples(), rule, counts);
+  return {source, source->most_learned(), nullptr, source};
+}
+
+Samples in_order_of(const Samples& samples, uint64_t seed) {
+  if (samples.preferences) {
+    const auto pairs = std::make_shared<const tune::PreferenceSource>(*samples.preferences, seed);
+    return {pairs, samples.most_learned, pairs};
+  }
+  return {std::make_shared<const tune::ReorderedSource>(samples.examples, seed),
+          samples.most_learned, nullptr, samples.examples};
+}
+
+}  // namespace megalith::apps

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// What megalith tune trains on: the examples or pairs of a recipe's files.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "config/recipe.h"
+#include "preferences/preference_source.h"
+#include "store/model_source.h"
+#include "tune/example_source.h"
+
+namespace megalith::apps {
+
+/// Where a run's samples come from.
+struct Samples {
+  std::shared_ptr<const data::BatchSource> source;  // null: none
+  int64_t most_learned = 0;                         // tokens of a sample
+  /// The same source, where answers are compared.
+  std::shared_ptr<const tune::PreferenceSource> preferences = nullptr;
+  /// The same source, where answers are learned.
+  std::shared_ptr<const tune::ExampleSource> examples = nullptr;
+};
+
+/// Of every text of this recipe.
+int64_t virtual_tokens_of(const config::Recipe& recipe);
+/// The examples or pairs of the files that a key names; says how they fit into samples. UserError
+/// with file and line for what is none.
+Samples read_samples(const std::vector<std::string>& files, const char* key,
+                     const config::Recipe& recipe, const store::ModelSource& model, bool shuffle);
+/// The same samples in the order of a seed.
+Samples in_order_of(const Samples& samples, uint64_t seed);
+
+}  // namespace megalith::apps

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fine-tuning of a classifier beside a plain PyTorch loop with transformers: speed, and how well both do."""
+import json
+import subprocess
+
+from encoder_comparisons import minilm
+from model_comparisons import OWN_SIDES, TORCH_MEMORY
+from record import ROOT
+
+GLUE = ROOT.parent / "shared" / "data" / "glue"
+# By recipe: the folder, the columns of text and label (CoLA's tables have no heading), the number that is reported.
+TASKS = {"rte": ("RTE", ("sentence1", "sentence2"), "label", "accuracy"),
+         "mrpc": ("MRPC", ("#1 String", "#2 String"), "Quality", "f1"),
+         "cola": ("CoLA", ("sentence",), "label", "matthews_correlation"),
+         "sst2": ("SST-2", ("sentence",), "label", "accuracy")}
+LABELS = {"rte": ("entailment", "not_entailment")}  # others have numbers
+TRAINED, HELD, EPOCHS, BATCH = 1000, 500, 3, 16  # of each task the first lines; examples of a step
+
+
+def lines_of(r, task, part, most):
+    """(path, how many) of a set's first examples as JSON lines, which both sides read."""
+    folder, texts, label, _ = TASKS[task]
+    rows = [line.split("\t") for line in (GLUE / folder / f"{part}.tsv").read_text(encoding="utf-8-sig").splitlines()]
+    names = ["source", "label", "mark", "sentence"] if task == "cola" else rows.pop(0)
+    made = []
+    for row in rows[:most]:
+        value = row[names.index(label)]
+        line = dict(zip(("text", "pair"), (row[names.index(text)] for text in texts)))
+        made.append(line | {"label": LABELS[task].index(value) if task in LABELS else int(value)})
+    path = r.work / f"{task}-{part}.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in made))
+    return path, len(made)
+
+
+def own(r, task, side, model, files, examples, seeds):
+    """The recipe of recipes/tune/glue, of fewer epochs."""
+    steps, run = EPOCHS * examples // BATCH, r.work / f"{task}-{side}-{seeds.start}"
+    changes = {"run.out": run, "tune.model": model, "tune.data": files[0], "tune.validation": files[1], "tune.seeds": len(seeds),
+               "run.seed": seeds.start, "train.epochs": EPOCHS, "train.validate_every": 1000000,
+               "optimizer.warmup_steps": steps // 10, "run.threads": r.threads, "checkpoint.async": "false"}
+    command = [r.megalith, "tune", f"recipes/tune/glue/{task}.yaml", *(word for key, value in changes.items() for word in ("--set", f"{key}={value}")),
+               *OWN_SIDES[side], "--json"]
+    r.say(command)
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, cwd=ROOT)
+    if done.returncode != 0:
+        r.failed.append(f"tune {task} {side}")
+        r.note(done.stderr[-300:])
+        return
+    said = json.loads(done.stdout)["seeds"]
+    buckets = [json.loads((run / f"seed-{one['seed']}" / "run.json").read_text())["accounts"]["buckets"] for one in said]
+    seconds = [sum(bucket[name] for name in ("data_wait", "steps", "logging")) for bucket in buckets]
+    metric = TASKS[task][3]
+    r.add(f"glue_tune.{task}.{side}.examples_per_second", [EPOCHS * examples / s for s in seconds], "examples/s")
+    r.add(f"glue_tune.{task}.{side}.{metric}", [one[metric] for one in said], metric)
+
+
+def glue_tune(r):
+    """MiniLM on the first 1,000 examples of RTE, MRPC, CoLA and SST-2, three epochs of 16 examples a step, five seeds; the number is
+    of the first 500 that are held out. Both read texts as they are: no example is padded here, theirs to the longest of a step."""
+    if not r.python or not GLUE.exists():
+        r.note("=> glue_tune: needs the rivals, with which the model comes, and ../shared/data/glue")
+        return
+    model, seeds = minilm(r), range(1, r.size(5, 2) + 1)
+    of_rounds = [seeds] if r.tiny else [seeds[:3], seeds[3:]]
+    for task, (_, _, _, metric) in TASKS.items():
+        (train, examples), (held, answers) = (lines_of(r, task, part, most) for part, most in
+                                              (("train", r.size(TRAINED, 48)), ("dev", r.size(HELD, 32))))
+        r.note(f"{task}: {examples} examples, {answers} held out")
+        for turn in of_rounds:
+            for side in OWN_SIDES:
+                own(r, task, side, model, (train, held), examples, turn)
+            for dtype in OWN_SIDES:
+                r.peer(f"glue_tune.{task}", "glue_tune.py", "--model", model, "--train", train, "--held", held, "--metric", metric,
+                       "--epochs", EPOCHS, "--batch", BATCH, "--seeds", *turn, "--dtype", dtype, environment=TORCH_MEMORY["keeping"])
+        speeds = [f"glue_tune.{task}.{side}.examples_per_second" for side in OWN_SIDES]
+        r.rate(f"fine-tuning on {task}", max(speeds, key=lambda n: r.median(n) or 0),
+               *(f"glue_tune.{task}.transformers.{dtype}.examples_per_second" for dtype in OWN_SIDES))
+        medians = {name: r.median(f"glue_tune.{task}.{name}.{metric}") for name in (*OWN_SIDES, *(f"transformers.{d}" for d in OWN_SIDES))}
+        r.note(f"=> {task}, median {metric} of {len(seeds)} seeds: " + ", ".join(f"{n} {v:.4f}" for n, v in medians.items() if v is not None))

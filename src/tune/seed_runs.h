@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// One recipe run with several seeds (tune.seeds), and how far apart their validations lie: what is
+// learned from few examples depends on their order and on where a new head begins (Dodge et al.
+// 2020), so the median of several runs is what is compared (Geiping & Goldstein 2023, of five).
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "config/recipe.h"
+#include "metrics/classification.h"
+
+namespace megalith::tune {
+
+/// The recipe of each run: one seed, in run.out/seed-N. Of a single seed the recipe itself.
+std::vector<config::Recipe> recipes_of_seeds(const config::Recipe& recipe);
+
+/// What a validation of a run said.
+struct SeedRun {
+  int64_t seed = 0;
+  std::string result;  // the folder with what was learned
+  int64_t step = 0;
+  double loss = 0;
+  metrics::Scores scores = {};
+};
+/// The last validation that the logs of the run in `folder` hold, or with `best` the first one of
+/// the lowest loss. IntegrityError when there is none, or a line is damaged.
+SeedRun read_seed_run(int64_t seed, const std::filesystem::path& folder, bool best);
+
+/// All runs, at least one, with the median (of an even number the mean of the two in the middle),
+/// minimum and maximum of every number over them; what is no number is below all others. The best
+/// run has the highest first score, where there are none the lowest loss; of equals that of the
+/// lower loss, then the first.
+///   {"seeds": [{"seed", "result", "step", "validation_loss", SCORE...}], "median": {...},
+///    "minimum": {...}, "maximum": {...}, "best": {"seed", "by", "result"}}
+nlohmann::ordered_json comparison_of(std::span<const SeedRun> runs);
+/// The same as a table to read.
+std::string table_of(const nlohmann::ordered_json& comparison);
+
+}  // namespace megalith::tune

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tune/seed_runs.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "report/metrics.h"
+#include "tune/file_fixture.h"
+
+namespace megalith::tune {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(SeedRuns, HaveARecipeEach) {
+  config::Recipe recipe;
+  recipe.run.out = "runs/rte";
+  recipe.run.seed = 7;
+  EXPECT_EQ(recipes_of_seeds(recipe).at(0).run.out, "runs/rte");
+  recipe.tune.seeds = 3;
+  const auto recipes = recipes_of_seeds(recipe);
+  ASSERT_EQ(recipes.size(), 3u);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(recipes[i].run.seed, 7 + static_cast<int64_t>(i));
+    EXPECT_EQ(recipes[i].run.out, fmt::format("runs/rte/seed-{}", 7 + i));
+    // Its own recipe is that of one run.
+    EXPECT_EQ(recipes[i].tune.seeds, 1);
+  }
+}
+
+class SeedFiles : public FileTest {
+ protected:
+  std::filesystem::path log(std::initializer_list<double> losses) const {
+    std::string text;
+    int64_t step = 0;
+    for (const double loss : losses) {
+      report::StepMetrics line;
+      line.step = ++step;
+      text += line.to_json_line();
+      line.step = ++step;
+      line.validation_loss = loss;
+      line.validation_scores = {{"accuracy", loss / 8}};
+      text += line.to_json_line();
+    }
+    return std::filesystem::path(put("metrics.jsonl", text)).parent_path();
+  }
+};
+
+TEST_F(SeedFiles, TheLastValidationCountsOrTheBest) {
+  const auto folder = log({4, 2, 2, 3});
+  const SeedRun last = read_seed_run(5, folder, false), best = read_seed_run(5, folder, true);
+  EXPECT_EQ(last.seed, 5);
+  EXPECT_EQ(last.step, 8);
+  EXPECT_EQ(last.loss, 3);
+  EXPECT_EQ(best.step, 4);
+  EXPECT_EQ(best.loss, 2);
+  EXPECT_THAT(best.scores, ElementsAre(std::pair<std::string, double>("accuracy", 0.25)));
+  EXPECT_THROW(read_seed_run(5, log({}), false), IntegrityError);
+}
+
+SeedRun run_of(int64_t seed, double loss, metrics::Scores scores = {}) {
+  return {seed, fmt::format("seed-{}", seed), 10, loss, std::move(scores)};
+}
+
+TEST(SeedRuns, MedianMinimumAndMaximum) {
+  const std::vector<SeedRun> runs{run_of(1, 0.5, {{"accuracy", 0.75}, {"f1", 0.5}}),
+                                  run_of(2, 0.25, {{"accuracy", 0.5}, {"f1", 0.75}}),
+                                  run_of(3, 0.375, {{"accuracy", 0.625}, {"f1", 1}})};
+  const auto json = comparison_of(runs);
+  EXPECT_EQ(json["median"]["validation_loss"], 0.375);
+  EXPECT_EQ(json["median"]["accuracy"], 0.625);
+  EXPECT_EQ(json["minimum"]["accuracy"], 0.5);
+  EXPECT_EQ(json["maximum"]["f1"], 1);
+  EXPECT_EQ(json["seeds"][1]["f1"], 0.75);
+  EXPECT_EQ(json["seeds"][1]["step"], 10);
+  // Of an even number the mean of the two in the middle.
+  EXPECT_EQ(comparison_of(std::span(runs).first(2))["median"]["accuracy"], 0.625);
+  const std::string table = table_of(json);
+  EXPECT_THAT(table, HasSubstr("seed     step  validation_loss  accuracy      f1\n"));
+  EXPECT_THAT(table, HasSubstr("2          10           0.2500    0.5000  0.7500\n"));
+  EXPECT_THAT(table, HasSubstr("median                  0.3750    0.6250  0.7500\n"));
+  EXPECT_THAT(table, HasSubstr("the best by accuracy is seed 1: seed-1\n"));
+}
+
+TEST(SeedRuns, TheBestHasTheHighestScoreOrTheLowestLoss) {
+  const auto best = [](std::initializer_list<SeedRun> runs) {
+    return comparison_of(std::vector<SeedRun>(runs))["best"]["seed"].get<int64_t>();
+  };
+  EXPECT_EQ(best({run_of(1, 3), run_of(2, 2), run_of(3, 2)}), 2);
+  EXPECT_EQ(best({run_of(1, 1, {{"accuracy", 0.5}}), run_of(2, 2, {{"accuracy", 0.75}})}), 2);
+  EXPECT_EQ(best({run_of(1, 2, {{"accuracy", 0.5}}), run_of(2, 1, {{"accuracy", 0.5}})}), 2);
+}
+
+TEST(SeedRuns, WhatIsNoNumberIsBelowAllOthers) {
+  const std::vector<SeedRun> runs{run_of(1, 1, {{"pearson", std::nan("")}}),
+                                  run_of(2, 2, {{"pearson", -0.5}}),
+                                  run_of(3, 3, {{"pearson", 0.5}})};
+  const auto json = comparison_of(runs);
+  EXPECT_TRUE(json["minimum"]["pearson"].is_null());
+  EXPECT_EQ(json["median"]["pearson"], -0.5);
+  EXPECT_EQ(json["best"]["seed"], 3);
+  EXPECT_THAT(table_of(json), HasSubstr(" -\n"));
+}
+
+}  // namespace
+}  // namespace megalith::tune
