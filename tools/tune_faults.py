@@ -154,7 +154,7 @@ TUNE_FAULTS = [
           "parameters().backward_derived(model_.exec()); if (is_last) {", "if (is_last) { parameters().backward_derived(model_.exec());", "engine_test",
           "Encoders/BesideProducts.DataRanks/*"),
     Fault("rows of an encoder saved before they are made", "src/engine/state.cpp",
-          "engine.parameters().derive(engine.model().exec());", "", "engine_test", "VirtualTokens.BehindAnEncoderAreSavedAsTheyFollow"),
+          "engine.parameters().derive(engine.model().exec()); // what follows is saved as it follows", "", "engine_test", "VirtualTokens.BehindAnEncoderAreSavedAsTheyFollow"),
     Fault("rows of an encoder read before they are made", "src/engine/sharded_model.cpp",
           "set_.derive(exec_);", "", "engine_test", "VirtualTokens.BehindAnEncoderAreReadAsTheyFollow"),
     Fault("rows that are served as they were before the last step", "src/engine/engine.cpp",

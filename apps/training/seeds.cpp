@@ -17,14 +17,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Where a run's result is: its adapter, the checkpoint of the lowest loss, or the run.
-std::string result_of(const config::Recipe& recipe) {
+/// What a run's validations said, and where its result is: its adapter, the checkpoint of the
+/// lowest loss where one was kept, or the run.
+tune::SeedRun outcome_of(const config::Recipe& recipe) {
   const fs::path run = recipe.run.out;
-  if (fs::is_directory(run / "adapter")) return (run / "adapter").string();
-  if (!recipe.checkpoint.keep_best) return run.string();
   const auto newest = checkpoint::find_newest(run / "checkpoints", false);
-  const auto best = newest ? train::best_kept(*newest) : std::nullopt;
-  return best ? best->folder().string() : run.string();
+  const auto best =
+      newest && recipe.checkpoint.keep_best ? train::best_kept(*newest) : std::nullopt;
+  tune::SeedRun outcome = tune::read_seed_run(recipe.run.seed, run, best.has_value());
+  if (best) outcome.result = best->folder().string();
+  if (recipe.tune.trains_beside()) outcome.result = (run / "adapter").string();
+  return outcome;
 }
 
 }  // namespace
@@ -33,19 +36,16 @@ int run_seeds(const config::Recipe& recipe, std::span<const Training> runs,
               const std::optional<Launch>& launch, const train::StopRequest& stop,
               const TrainingOptions& extra, bool json) {
   const fs::path file = fs::path(recipe.run.out) / "seeds.json";
-  if (extra.restart) fs::remove(file);  // of the runs that are set aside
-  const RunsInTurn done = run_in_turn(runs, launch, stop, extra, json);
+  const RunsInTurn done = run_in_turn(runs, launch, stop, extra, json, [&] {
+    if (extra.restart) fs::remove(file);  // of the runs that are set aside
+  });
   if (done.results.empty()) return done.exit_code();  // rank 0 is another process
   if (done.signal != 0) {
     if (json) print_result(done.results.back());
     return done.exit_code();
   }
   std::vector<tune::SeedRun> seeds;
-  for (const Training& run : runs) {
-    const config::Recipe& one = run.recipe;
-    seeds.push_back(tune::read_seed_run(one.run.seed, one.run.out, one.checkpoint.keep_best));
-    seeds.back().result = result_of(one);
-  }
+  for (const Training& run : runs) seeds.push_back(outcome_of(run.recipe));
   nlohmann::ordered_json comparison = tune::comparison_of(seeds);
   write_file_durable(file, comparison.dump(2) + "\n");
   if (json) {

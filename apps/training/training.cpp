@@ -233,43 +233,56 @@ train::RunResult run_in_folder(const RankPlace& place, const Training& training,
   return run_rank(place, inputs, plan, command.extra);
 }
 
-/// The folders of all runs, made anew where that is asked for.
-std::vector<std::unique_ptr<train::RunLock>> hold_folders(std::span<const Training> runs,
-                                                          bool restart) {
+/// The folders of all runs. The first one made folders above those of the others, so it goes last.
+struct HeldFolders {
   std::vector<std::unique_ptr<train::RunLock>> locks;
-  for (const Training& run : runs) {
-    locks.push_back(std::make_unique<train::RunLock>(run.recipe.run.out));
-    if (restart) train::set_aside(run.recipe.run.out);
+  ~HeldFolders() {
+    while (!locks.empty()) locks.pop_back();
   }
-  return locks;
+  /// Makes them anew where that is asked for, once all are held.
+  void hold(std::span<const Training> runs, bool restart) {
+    for (const Training& run : runs)
+      locks.push_back(std::make_unique<train::RunLock>(run.recipe.run.out));
+    for (const Training& run : runs)
+      if (restart) train::set_aside(run.recipe.run.out);
+  }
+};
+
+/// Behind a run, in the process of rank 0.
+void end_run(const Training& run, const train::RunResult& result, bool json) {
+  if (run.ended) run.ended();
+  const std::string page = report_of(run.recipe.run.out);
+  if (!json) std::fputs(fmt::format("{}: {}\n", result.status, page).c_str(), stderr);
 }
 
 }  // namespace
 
 RunsInTurn run_in_turn(std::span<const Training> runs, const std::optional<Launch>& launch,
-                       const train::StopRequest& stop, const TrainingOptions& extra, bool json) {
+                       const train::StopRequest& stop, const TrainingOptions& extra, bool json,
+                       const std::function<void()>& held) {
   std::vector<engine::Settings> settings;
   for (const Training& run : runs) settings.push_back(run.settings(run.recipe));
-  std::vector<std::unique_ptr<train::RunLock>> locks;
+  HeldFolders folders;
   RunsInTurn done;
   on_ranks(rank_options(runs.front().recipe), launch, [&](const RankPlace& place) {
     const bool is_rank_zero = place.world.rank() == 0;
     // One rank holds the folders for all; when it is refused, the others are told.
-    if (is_rank_zero) locks = hold_folders(runs, extra.restart);
+    if (is_rank_zero) {
+      folders.hold(runs, extra.restart);
+      if (held) held();
+    }
     for (size_t i = 0; i < runs.size(); ++i) {
       if (is_rank_zero && runs.size() > 1)
         log::info("run {} of {}: {}", i + 1, runs.size(), runs[i].recipe.run.out);
       const train::RunResult mine = run_in_folder(place, runs[i], settings[i], {stop, extra, json});
       if (place.handles_signals) done.signal = mine.signal;
-      if (is_rank_zero) done.results.push_back(mine);
+      if (is_rank_zero) {
+        done.results.push_back(mine);
+        end_run(runs[i], mine, json);
+      }
       if (mine.signal != 0) return;
     }
   });
-  for (size_t i = 0; i < done.results.size(); ++i) {  // none where rank 0 is another process
-    if (runs[i].ended) runs[i].ended();
-    const std::string page = report_of(runs[i].recipe.run.out);
-    if (!json) std::fputs(fmt::format("{}: {}\n", done.results[i].status, page).c_str(), stderr);
-  }
   return done;
 }
 

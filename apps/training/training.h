@@ -59,9 +59,11 @@ struct RunsInTurn {
   int exit_code() const { return signal != 0 ? 128 + signal : 0; }
 };
 /// Runs on the same ranks, one after another until one is stopped, each with its report; all their
-/// folders are theirs from the beginning on.
+/// folders are theirs from the beginning on; `held` is called once they are, in the process of
+/// rank 0.
 RunsInTurn run_in_turn(std::span<const Training> runs, const std::optional<Launch>& launch,
-                       const train::StopRequest& stop, const TrainingOptions& extra, bool json);
+                       const train::StopRequest& stop, const TrainingOptions& extra, bool json,
+                       const std::function<void()>& held = {});
 /// The result as one line of JSON on standard output.
 void print_result(const train::RunResult& result);
 /// One run. Gives the exit code.

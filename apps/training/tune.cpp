@@ -140,7 +140,9 @@ int tune_model(const RecipeOptions& options, const TrainingOptions& extra, bool 
   std::vector<Training> runs;
   for (const config::Recipe& one : recipes) {
     const auto seed = static_cast<uint64_t>(one.run.seed);
+    // Of its own, since each run begins with a reference of its own.
     const Samples samples = in_order_of(training, seed);
+    const Samples held_out = validation.source ? in_order_of(validation, seed) : validation;
     std::vector<int32_t> prompt;
     if (one.tune.method == config::TuneMethod::prompt)
       prompt = tune::first_tokens(one.tune, model.require_tokenizer(), spec.vocab, seed);
@@ -150,18 +152,20 @@ int tune_model(const RecipeOptions& options, const TrainingOptions& extra, bool 
          .base = base,
          .settings =
              [&](const config::Recipe& candidate) {
-               engine::Settings settings = engine::settings_of(candidate, spec);
+               engine::Settings settings =
+                   engine::settings_of(candidate, spec, [&](engine::Settings& s) {
+                     if (added) added->add_to(s);
+                   });
                settings.predicted_per_sample =
                    most_learned < settings.sequence_length() ? most_learned : 0;
-               if (added) added->add_to(settings);
                return settings;
              },
          .training_samples = [samples](const engine::Settings&) { return samples.source; },
-         .validation_samples = [&](const engine::Settings&) { return validation.source; },
-         .begin = [&, prompt, samples](const RankPlace& place,
-                                       train::RunInputs& inputs) -> std::shared_ptr<const void> {
+         .validation_samples = [held_out](const engine::Settings&) { return held_out.source; },
+         .begin = [&, prompt, samples, held_out](const RankPlace& place, train::RunInputs& inputs)
+             -> std::shared_ptr<const void> {
            begin_with_model(model, prompt, place, inputs);
-           return compare_with_start(samples, validation, inputs);
+           return compare_with_start(samples, held_out, inputs);
          }});
     if (added) runs.back().ended = [&] { write_adapter(one, *added); };
   }

@@ -122,7 +122,8 @@ Settings settings_of(const config::Recipe& r, int64_t vocab) {
   return settings_of(r, models::model_of(r, vocab));
 }
 
-Settings settings_of(const config::Recipe& r, const models::ModelSpec& model) {
+Settings settings_of(const config::Recipe& r, const models::ModelSpec& model,
+                     const std::function<void(Settings&)>& add) {
   Settings s;
   s.model = model;
   s.model.dropout = r.model.dropout;
@@ -173,6 +174,7 @@ Settings settings_of(const config::Recipe& r, const models::ModelSpec& model) {
   s.frozen = r.optimizer.frozen;
   s.clip = r.optimizer.clip > 0 ? r.optimizer.clip : std::numeric_limits<double>::infinity();
   s.z_loss = r.train.z_loss;
+  if (add) add(s);
   check(s, "recipe");
   return s;
 }

@@ -82,7 +82,10 @@ void check_frozen(const Settings& s, std::vector<std::string>& faults) {
   declare_whole(s, set);
   const auto& all = set.all();
   for (const std::string& pattern : s.frozen) {
-    if (std::ranges::none_of(all, [&](const auto& p) { return optim::matches(pattern, p.name()); }))
+    const auto is_frozen = [&](const parameters::Parameter& p) {
+      return !p.declaration().is_derived && optim::matches(pattern, p.name());
+    };
+    if (std::ranges::none_of(all, is_frozen))
       faults.push_back(fmt::format("optimizer.frozen: no parameter is called {:?}, {} is one",
                                    pattern, all.back().name()));
   }
@@ -107,12 +110,13 @@ void check_groups(const Settings& s, std::vector<std::string>& faults) {
     const bool matches = std::ranges::any_of(
         trained, [&](const std::string& name) { return optim::matches(group.match, name); });
     faults.push_back(
-        matches
-            ? fmt::format("optimizer.groups: all that {:?} matches is in groups before it; put "
-                          "it first, or take it out",
-                          group.match)
-            : fmt::format("optimizer.groups: no parameter that trains is called {:?}, {} is one",
-                          group.match, trained.back()));
+        matches ? fmt::format("optimizer.groups: all that {:?} matches is in groups before it; put "
+                              "it first, or take it out",
+                              group.match)
+                : fmt::format("optimizer.groups: no parameter that trains is called {:?}, {} is "
+                              "one; a run that "
+                              "has begun goes on without the group with --allow optimizer.groups",
+                              group.match, trained.back()));
   }
 }
 

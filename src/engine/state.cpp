@@ -206,6 +206,8 @@ void load_state(const checkpoint::Reader& reader, Engine& engine) {
     }
   }
   if (engine.fp8() != nullptr) engine.fp8()->restored();
+  // Here, where nothing else is in workspace, as behind a step.
+  engine.parameters().derive(engine.model().exec());
 }
 
 }  // namespace megalith::engine

@@ -28,12 +28,15 @@ std::string arithmetic_of(const config::Recipe& recipe) {
   kept.precision = recipe.precision;
   kept.numerics = recipe.numerics;
   kept.parallel.tensor_shards = recipe.parallel.tensor_shards;
-  if (recipe.tune.method == config::TuneMethod::prompt) {
+  if (recipe.tune.has_virtual_tokens()) {
     kept.run.seed = recipe.run.seed;
     kept.tune.method = recipe.tune.method;
     kept.tune.virtual_tokens = recipe.tune.virtual_tokens;
     kept.tune.prompt_init = recipe.tune.prompt_init;
     kept.tune.prompt_text = recipe.tune.prompt_text;
+    kept.tune.encoder = recipe.tune.encoder;
+    kept.tune.encoder_hidden = recipe.tune.encoder_hidden;
+    kept.tune.encoder_layers = recipe.tune.encoder_layers;
   }
   return config::to_yaml(kept);
 }
@@ -147,6 +150,13 @@ bool Reference::make(engine::Engine& engine, FunctionRef<bool()> stop) const {
   for (const PreferenceSource* source : sources_) {
     auto some = answer_log_probabilities(engine, *source, stop);
     if (!some) return false;
+    const auto bad = std::ranges::find_if(*some, [](float value) { return !std::isfinite(value); });
+    if (bad != some->end()) {
+      throw UserError(
+          "the weights that tuning begins with give an answer of pair {} a log-probability that is "
+          "{}; compute in another precision, or leave the pair out",
+          (bad - some->begin()) / 2, *bad);
+    }
     values.push_back(std::move(*some));
     pairs += source->num_pairs();
   }

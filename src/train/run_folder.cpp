@@ -139,7 +139,7 @@ void set_aside(const fs::path& run) {
   const std::vector<std::string> a_run{kCheckpoints, "metrics.jsonl", "samples.jsonl", "run.json"};
   if (std::ranges::none_of(a_run, exists)) return;  // a recipe.yaml alone is a person's
   std::vector<std::string> names = events_of(run);
-  for (const char* name : {"recipe.yaml", "report.html", "profile.json", kFirstValues})
+  for (const char* name : {"recipe.yaml", "report.html", "profile.json", "adapter", kFirstValues})
     names.emplace_back(name);
   std::ranges::copy(a_run, std::back_inserter(names));
   const fs::path place = free_place(run);

@@ -33,6 +33,7 @@ void begin_with(const store::ModelSource& model, std::span<const int32_t> prompt
   }
   model.fill(
       set, device, [&] { engine.mesh().world().heartbeat(); }, is_new);
+  set.derive(engine.model().exec());
 }
 
 }  // namespace megalith::tune

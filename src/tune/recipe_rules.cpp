@@ -58,14 +58,15 @@ void check_prompt(const config::Recipe& r, std::vector<std::string>& faults) {
 void check_encoder(const config::Recipe& r, const config::Recipe& standard,
                    std::vector<std::string>& faults) {
   using enum config::PromptEncoderKind;
-  const auto unread = [&](const char* key, bool is_set) {
+  const auto unread = [&](const char* key, bool is_set, const char* instead) {
     if (is_set)
-      faults.push_back(
-          fmt::format("tune.{} has no effect with tune.encoder: {}", key, r.tune.encoder));
+      faults.push_back(fmt::format(
+          "tune.{} has no effect with tune.encoder: {}; take it out of the recipe, or set {}", key,
+          r.tune.encoder, instead));
   };
-  unread("encoder_hidden", r.tune.encoder == embedding && r.tune.encoder_hidden > 0);
+  unread("encoder_hidden", r.tune.encoder == embedding && r.tune.encoder_hidden > 0, "mlp or lstm");
   unread("encoder_layers",
-         r.tune.encoder != lstm && r.tune.encoder_layers != standard.tune.encoder_layers);
+         r.tune.encoder != lstm && r.tune.encoder_layers != standard.tune.encoder_layers, "lstm");
 }
 
 void check_preferences(const config::Recipe& r, std::vector<std::string>& faults) {
@@ -99,6 +100,10 @@ void check_what_is_given(const config::Recipe& r, std::vector<std::string>& faul
                                  r.tune.seeds, kLargestSeed));
   if (r.tune.dropout > 0 && r.parallel.sequence && r.parallel.tensor > 1)
     faults.emplace_back("tune.dropout is not built with parallel.sequence; set one to 0 or false");
+  if (r.tune.has_virtual_tokens() && r.optimizer.layer_decay != 1)
+    faults.push_back(fmt::format(
+        "optimizer.layer_decay has no effect with tune.method: {}, which trains below all layers",
+        r.tune.method));
   if (r.tune.method == TuneMethod::prompt) check_prompt(r, faults);
   if (r.tune.method != TuneMethod::ia3) return;
   for (const config::ParameterGroup& group : r.optimizer.groups)

@@ -178,6 +178,23 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
         self.tune("reference", *settings, options=("--restart",))
         self.assertTrue((self.folder / "reference/old-1/reference.json").exists())
 
+    def test_preferences_with_several_seeds_are_runs_of_their_own(self):
+        for name, settings in (("full", ()), ("prompt", PROMPT), ("encoder", MLP)):
+            common = (*settings, *self.dpo, "train.steps=4", "train.validate_every=4", f"tune.validation={self.held_pairs}")
+            self.tune(f"prefers-seeds-{name}", *common, "run.seed=7", "tune.seeds=2")
+            for seed in (7, 8):
+                self.tune(f"prefers-{name}-{seed}", *common, f"run.seed={seed}")
+                self.assertEqual(self.losses(f"prefers-seeds-{name}/seed-{seed}"), self.losses(f"prefers-{name}-{seed}"))
+                self.assertEqual(self.told(f"prefers-seeds-{name}/seed-{seed}"), self.told(f"prefers-{name}-{seed}"))
+                first = json.loads((self.folder / f"prefers-{name}-{seed}/metrics.jsonl").read_text().splitlines()[0])
+                self.assertEqual(first["loss_hex"], "0x1.62e43p-1")
+        # What was kept of virtual tokens that begin otherwise is of no use.
+        out = "prefers-begun"
+        (self.folder / out).mkdir()
+        (self.folder / out / "reference.json").write_bytes((self.folder / "prefers-encoder-7/reference.json").read_bytes())
+        said = self.tune_says(out, *MLP, *self.dpo, "train.steps=4", "train.validate_every=4", f"tune.validation={self.held_pairs}", "run.seed=9")
+        self.assertIn("is damaged, or of other weights or examples", said)
+
     def test_no_layout_changes_a_bit(self):
         for method, settings in (("full", ()), ("lora", LORA), ("ia3", IA3), ("prompt", PROMPT), ("mlp", MLP), ("lstm", LSTM), ("dpo", self.dpo),
                                  ("dpo-lora", (*LORA, *self.dpo, "tune.label_smoothing=0.1"))):
@@ -205,13 +222,14 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
         seen = {}
         for name, overrides in (("rank-4", LORA), ("rank", (*LORA, "tune.rank=2")), ("alpha", (*LORA, "tune.alpha=4")),
                                 ("dropout", (*LORA, "tune.dropout=0.3")), ("rslora", (*LORA, "tune.rslora=true")),
-                                ("targets", (*LORA, "tune.targets=[q_proj]")), ("frozen", (*LORA, "optimizer.frozen=[layers.0.*]")), ("ia3", IA3),
+                                ("targets", (*LORA, "tune.targets=[q_proj]")), ("frozen", (*LORA, "optimizer.frozen=[layers.0.*]")),
+                                ("rates of factors", (*LORA, 'optimizer.groups=[{match: "*.lora_b", lr_scale: 4}]')), ("ia3", IA3),
                                 ("ia3 targets", (*IA3, "tune.targets=[up_proj]")), ("prompt", PROMPT), ("tokens", (*PROMPT, "tune.virtual_tokens=7")),
                                 ("drawn", (*PROMPT, "tune.prompt_init=random")),
                                 ("text", (*PROMPT, "tune.prompt_init=text", 'tune.prompt_text="yes or no"')),
                                 ("other text", (*PROMPT, "tune.prompt_init=text", 'tune.prompt_text="no or yes"')), ("mlp", MLP), ("hidden", (*MLP, "tune.encoder_hidden=25")),
                                 ("lstm", LSTM), ("layers", (*LSTM, "tune.encoder_layers=1")), ("embedding", (*PROMPT[1:], "tune.method=p_tuning", "tune.encoder=embedding", "optimizer.lr=4e-2")),
-                                ("frozen encoder", (*MLP, 'optimizer.frozen=["*mlp*"]')), ("full", ()), ("template", ('tune.template="{prompt}={completion}"',)),
+                                ("frozen encoder", (*MLP, 'optimizer.frozen=["prompt.mlp_head*"]')), ("full", ()), ("template", ('tune.template="{prompt}={completion}"',)),
                                 ("drop", ("train.sequence_length=9",)), ("truncate", ("train.sequence_length=9", "tune.overlong=truncate")),
                                 ("dpo", self.dpo), ("beta", (*self.dpo, "tune.beta=0.4")), ("smoothed", (*self.dpo, "tune.label_smoothing=0.1")),
                                 ("dpo drop", (*self.dpo, "train.sequence_length=18")),
