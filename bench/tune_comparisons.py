@@ -14,7 +14,7 @@ TASKS = {"rte": ("RTE", ("sentence1", "sentence2"), "label", "accuracy"),
          "cola": ("CoLA", ("sentence",), "label", "matthews_correlation"),
          "sst2": ("SST-2", ("sentence",), "label", "accuracy")}
 LABELS = {"rte": ("entailment", "not_entailment")}  # others have numbers
-TRAINED, HELD, EPOCHS, BATCH = 1000, 500, 3, 16  # of each task the first lines; examples of a step
+TRAINED, HELD, BATCH = 1000, 500, 16  # of each task the first lines; examples of a step
 
 
 def lines_of(r, task, part, most):
@@ -32,11 +32,16 @@ def lines_of(r, task, part, most):
     return path, len(made)
 
 
+def epochs_of(r):
+    return r.size(3, 1)
+
+
 def own(r, task, side, model, files, examples, seeds):
     """The recipe of recipes/tune/glue, of fewer epochs."""
-    steps, run = EPOCHS * examples // BATCH, r.work / f"{task}-{side}-{seeds.start}"
+    trained = epochs_of(r) * examples
+    steps, run = trained // BATCH, r.work / f"{task}-{side}-{seeds.start}"
     changes = {"run.out": run, "tune.model": model, "tune.data": files[0], "tune.validation": files[1], "tune.seeds": len(seeds),
-               "run.seed": seeds.start, "train.epochs": EPOCHS, "train.validate_every": 1000000,
+               "run.seed": seeds.start, "train.epochs": epochs_of(r), "train.validate_every": 1000000,
                "optimizer.warmup_steps": steps // 10, "run.threads": r.threads, "checkpoint.async": "false"}
     command = [r.megalith, "tune", f"recipes/tune/glue/{task}.yaml", *(word for key, value in changes.items() for word in ("--set", f"{key}={value}")),
                *OWN_SIDES[side], "--json"]
@@ -50,7 +55,7 @@ def own(r, task, side, model, files, examples, seeds):
     buckets = [json.loads((run / f"seed-{one['seed']}" / "run.json").read_text())["accounts"]["buckets"] for one in said]
     seconds = [sum(bucket[name] for name in ("data_wait", "steps", "logging")) for bucket in buckets]
     metric = TASKS[task][3]
-    r.add(f"glue_tune.{task}.{side}.examples_per_second", [EPOCHS * examples / s for s in seconds], "examples/s")
+    r.add(f"glue_tune.{task}.{side}.examples_per_second", [trained / s for s in seconds], "examples/s")
     r.add(f"glue_tune.{task}.{side}.{metric}", [one[metric] for one in said], metric)
 
 
@@ -64,14 +69,14 @@ def glue_tune(r):
     of_rounds = [seeds] if r.tiny else [seeds[:3], seeds[3:]]
     for task, (_, _, _, metric) in TASKS.items():
         (train, examples), (held, answers) = (lines_of(r, task, part, most) for part, most in
-                                              (("train", r.size(TRAINED, 48)), ("dev", r.size(HELD, 32))))
+                                              (("train", r.size(TRAINED, 16)), ("dev", r.size(HELD, 16))))
         r.note(f"{task}: {examples} examples, {answers} held out")
         for turn in of_rounds:
             for side in OWN_SIDES:
                 own(r, task, side, model, (train, held), examples, turn)
             for dtype in OWN_SIDES:
                 r.peer(f"glue_tune.{task}", "glue_tune.py", "--model", model, "--train", train, "--held", held, "--metric", metric,
-                       "--epochs", EPOCHS, "--batch", BATCH, "--seeds", *turn, "--dtype", dtype, environment=TORCH_MEMORY["keeping"])
+                       "--epochs", epochs_of(r), "--batch", BATCH, "--seeds", *turn, "--dtype", dtype, environment=TORCH_MEMORY["keeping"])
         speeds = [f"glue_tune.{task}.{side}.examples_per_second" for side in OWN_SIDES]
         r.rate(f"fine-tuning on {task}", max(speeds, key=lambda n: r.median(n) or 0),
                *(f"glue_tune.{task}.transformers.{dtype}.examples_per_second" for dtype in OWN_SIDES))
