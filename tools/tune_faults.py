@@ -179,7 +179,7 @@ TUNE_FAULTS = [
     Fault("the specification of a cell without the square", "src/kernels/elementwise/lstm_cell_reference.cpp",
           "d * i * (1 - g * g)", "d * i * (1 - g)", "kernels_test", "LstmCell.BackwardMatchesFiniteDifference"),
     Fault("a key of an encoder without a layer to it taken", "src/tune/recipe_rules.cpp",
-          "if (encodes) check_encoder(recipe, standard, faults);", "", "tune_test", "RecipeRules.NameWhatHasNoMeaning"),
+          "if (encodes) check_encoder(recipe, standard, faults);", "if (!encodes) check_encoder(recipe, standard, faults);", "tune_test", "RecipeRules.NameWhatHasNoMeaning"),
     Fault("an adapter left in use by a refused reading", "src/serve/engine_rank.cpp",
           "model.set_adapter(nullptr); refuse(submission.ticket, error.what());", "refuse(submission.ticket, error.what());", "serve_test",
           "LoadedAdapters.RowsBehindVirtualTokensAreRefusedAndChangeNothing"),
