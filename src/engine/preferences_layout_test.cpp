@@ -138,11 +138,12 @@ TEST(Preferences, OfTheFirstSampleThoseOfIt) {
 TEST(Preferences, WhatIsNotFiniteIsNamedByItsPair) {
   const Settings settings = compared(testing::toy_settings());
   testing::OneRank one(settings);
-  std::vector<data::HostBatch> batches{testing::toy_batch(settings, 0, 2)};
+  std::vector<data::HostBatch> batches{testing::toy_batch(settings, 0, 2),
+                                       testing::toy_batch(settings, 2, 2)};
   // The second pair of sample 0.
   batches[0].target_numbers[2] = std::numeric_limits<float>::infinity();
-  EXPECT_EQ(first_not_finite(one.engine, 1, batches, batches[0].total_weight),
-            "loss of pair 1 of sample 0");
+  const double weight = batches[0].total_weight + batches[1].total_weight;
+  EXPECT_EQ(first_not_finite(one.engine, 1, batches, weight), "loss of pair 1 of sample 0");
 }
 
 }  // namespace

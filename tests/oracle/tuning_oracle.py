@@ -89,10 +89,10 @@ def write_pairs(path, text):
 
 
 def encoded(tokenizer, prompt, answer):
-    """(ids, first learned)."""
+    """(ids, first learned). The token that ends a text stands behind it unless it ends with that one anyway."""
     whole, before = tokenizer.encode(prompt + answer).ids, tokenizer.encode(prompt).ids
     same = next((i for i, (a, b) in enumerate(zip(before, whole)) if a != b), len(before))
-    return whole + [VOCABULARY - 1], same
+    return whole + [VOCABULARY - 1] * (whole[-1] != VOCABULARY - 1), same
 
 
 def read_examples(path, tokenizer_file):
