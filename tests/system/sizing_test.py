@@ -139,7 +139,11 @@ class Inference(RoadTest):
         self.assertLess(len(within), len(answer["rows"]))
         for row in within:
             self.assertAlmostEqual(row["throughput_per_gpu"], 1000 * row["bs"] / row["latency_ms"] / row["tp"] / row["pp"])
-            self.assertAlmostEqual(row["latency_ms"], row["ttft_ms"] + 63 * row["tpot_ms"], places=6)
+            # Between tokens is the mean of the text that waits most: one that began before others were read.
+            waits = row["ttft_ms"] + 63 * row["tpot_ms"] - row["latency_ms"]
+            self.assertGreaterEqual(waits, -1e-6)
+            if row["bs"] == 1:
+                self.assertLess(waits, 1e-6)
             self.assertGreaterEqual(row["kv_blocks"][0], row["bs"])
         calm, busy = (run_json("plan", *recipe, *request, "--arrivals", rate)["pick"] for rate in (0.1, 20))
         self.assertLess(calm["ttft_ms"], busy["ttft_ms"])
