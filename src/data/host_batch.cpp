@@ -77,22 +77,29 @@ void HostTokens::clear(int64_t first, int64_t length) {
   sequence_sample.clear();
 }
 
+void HostBatch::begin(int64_t first, int64_t count, int64_t length) {
+  const auto total = checked_multiply(count, length);
+  MEGA_CHECK(count >= 0 && total && *total <= std::numeric_limits<int32_t>::max(),
+             "{} samples of {} tokens", count, length);
+  clear(first, length);
+  num_samples = count;
+  targets_T.clear();
+  target_numbers.clear();
+  loss_weight_T.clear();
+  compared_rows.clear();
+  total_weight = 0;
+}
+
 void fill_batch(const Sampler& sampler, int64_t first, int64_t count, const BatchOptions& options,
                 HostBatch& batch, const ChangeTokens& change) {
   check_options(options);
   const int64_t length = sampler.sequence_length();
-  const auto num_tokens = checked_multiply(count, length);
-  MEGA_CHECK(count >= 0 && num_tokens && *num_tokens <= std::numeric_limits<int32_t>::max(),
-             "{} samples of {} tokens", count, length);
-  batch.clear(first, length);
-  batch.num_samples = count;
-  batch.targets_T.clear();
-  batch.loss_weight_T.clear();
-  batch.total_weight = 0;
+  batch.begin(first, count, length);
+  const auto num_tokens = static_cast<size_t>(count * length);
   for (auto* column : {&batch.ids_T, &batch.targets_T, &batch.position_T}) {
-    column->reserve(static_cast<size_t>(*num_tokens));
+    column->reserve(num_tokens);
   }
-  batch.loss_weight_T.reserve(static_cast<size_t>(*num_tokens));
+  batch.loss_weight_T.reserve(num_tokens);
   if (sampler.has_whole_documents()) {
     MEGA_CHECK(!change && !options.document_mask && !options.reset_positions,
                "whole documents are neither changed nor cut");

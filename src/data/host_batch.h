@@ -60,6 +60,8 @@ struct HostBatch : HostTokens {
   /// the decoder looks at sequence i of the encoder.
   HostTokens encoder;
 
+  /// clear(), for `count` samples that somebody appends, without anything of losses either.
+  void begin(int64_t first, int64_t count, int64_t length);
   int64_t num_compared() const { return static_cast<int64_t>(compared_rows.size()) / 3; }
 };
 

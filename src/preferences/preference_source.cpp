@@ -2,11 +2,9 @@
 #include "preferences/preference_source.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "base/check.h"
 #include "base/file.h"
-#include "base/integer.h"
 #include "tune/packing.h"
 
 namespace megalith::tune {
@@ -113,16 +111,7 @@ void PreferenceSource::append_sample(int64_t n, data::HostBatch& batch) const {
 }
 
 void PreferenceSource::fill(int64_t first, int64_t count, data::HostBatch& batch) const {
-  const auto total = checked_multiply(count, sequence_length());
-  MEGA_CHECK(count >= 0 && total && *total <= std::numeric_limits<int32_t>::max(),
-             "{} samples of {} tokens", count, sequence_length());
-  batch.clear(first, sequence_length());
-  batch.num_samples = count;
-  batch.targets_T.clear();
-  batch.target_numbers.clear();
-  batch.loss_weight_T.clear();
-  batch.compared_rows.clear();
-  batch.total_weight = 0;
+  batch.begin(first, count, sequence_length());
   for (int64_t i = 0; i < count; ++i) append_sample(first + i, batch);
 }
 

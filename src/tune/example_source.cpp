@@ -2,14 +2,12 @@
 #include "tune/example_source.h"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 #include <span>
 
 #include "base/check.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "base/integer.h"
 #include "tune/packing.h"
 
 namespace megalith::tune {
@@ -126,15 +124,7 @@ void ExampleSource::fill(int64_t first, int64_t count, data::HostBatch& batch) c
 
 void ExampleSource::fill_in_order(uint64_t seed, int64_t first, int64_t count,
                                   data::HostBatch& batch) const {
-  const auto total = checked_multiply(count, sequence_length());
-  MEGA_CHECK(count >= 0 && total && *total <= std::numeric_limits<int32_t>::max(),
-             "{} samples of {} tokens", count, sequence_length());
-  batch.clear(first, sequence_length());
-  batch.num_samples = count;
-  batch.targets_T.clear();
-  batch.target_numbers.clear();
-  batch.loss_weight_T.clear();
-  batch.total_weight = 0;
+  batch.begin(first, count, sequence_length());
   const SampleOrder order(seed, options_.shuffle);
   for (int64_t i = 0; i < count; ++i) append_sample(order, first + i, batch);
 }
