@@ -7,20 +7,29 @@
 
 namespace megalith::engine {
 
-std::optional<ValidationLoss> validation_loss(Engine& engine, const data::BatchSource& source,
-                                              int64_t samples, FunctionRef<bool()> stop) {
+bool pass_over(const Engine& engine, const data::BatchSource& source, int64_t samples,
+               FunctionRef<bool()> stop, FunctionRef<void(const data::HostBatch& batch)> pass) {
   const parallel::Mesh& mesh = engine.mesh();
   const int64_t at_once = engine.settings().micro_batch;
   const comm::Part mine = comm::part_of(samples, mesh.at().data, mesh.layout().data);
   const int64_t most = comm::part_of(samples, 0, mesh.layout().data).count;
-  std::vector<double> sums, pairs, told, predictions, targets;
-  double weight = 0;
   data::HostBatch batch;
   for (int64_t done = 0; done < most; done += at_once) {
-    if (stop()) return std::nullopt;
+    if (stop()) return false;
     const int64_t count = std::min(at_once, mine.count - done);
     if (count <= 0) continue;
     source.fill(mine.begin + done, count, batch);
+    pass(batch);
+  }
+  return true;
+}
+
+std::optional<ValidationLoss> validation_loss(Engine& engine, const data::BatchSource& source,
+                                              int64_t samples, FunctionRef<bool()> stop) {
+  const parallel::Mesh& mesh = engine.mesh();
+  std::vector<double> sums, pairs, told, predictions, targets;
+  double weight = 0;
+  const bool is_whole = pass_over(engine, source, samples, stop, [&](const data::HostBatch& batch) {
     const SampleLosses losses = engine.sample_losses(batch);
     std::ranges::copy(losses.sums, std::back_inserter(sums));
     std::ranges::copy(losses.pairs, std::back_inserter(pairs));
@@ -28,8 +37,9 @@ std::optional<ValidationLoss> validation_loss(Engine& engine, const data::BatchS
     std::ranges::copy(losses.predictions, std::back_inserter(predictions));
     std::ranges::copy(losses.targets, std::back_inserter(targets));
     weight += batch.total_weight;
-  }
-  // Rank by rank is sample by sample. The weights are whole numbers: any order gives their sum.
+  });
+  if (!is_whole) return std::nullopt;
+  // The weights are whole numbers: any order gives their sum.
   const double sum = sum_over_ranks(mesh, sums, "validation.loss");
   double total = 0;
   for (const double w :

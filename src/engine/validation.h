@@ -20,9 +20,14 @@ struct ValidationLoss {
   std::vector<double> predictions = {}, targets = {};
 };
 
+/// This data rank's part of the first `samples` samples, micro-batch after micro-batch, into
+/// `pass`; rank by rank is then sample by sample. False if `stop`, which is asked before each
+/// micro-batch of the largest part and answers alike on all ranks, says so.
+bool pass_over(const Engine& engine, const data::BatchSource& source, int64_t samples,
+               FunctionRef<bool()> stop, FunctionRef<void(const data::HostBatch& batch)> pass);
+
 /// Mean loss over the weighted tokens of the first `samples` samples, spread over the data ranks;
-/// equal on all ranks. Nothing if `stop`, which is asked before each micro-batch and answers alike
-/// on all ranks, says so. Collective over the world.
+/// equal on all ranks. Nothing if `stop` says so (pass_over). Collective over the world.
 std::optional<ValidationLoss> validation_loss(Engine& engine, const data::BatchSource& source,
                                               int64_t samples, FunctionRef<bool()> stop);
 

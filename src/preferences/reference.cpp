@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "base/json_fault.h"
 #include "base/log.h"
-#include "comm/operation.h"
+#include "engine/validation.h"
 #include "kernels/cross_entropy/preference_loss.h"
 
 namespace megalith::tune {
@@ -80,26 +80,19 @@ std::optional<std::vector<float>> answer_log_probabilities(engine::Engine& engin
                                                            const PreferenceSource& source,
                                                            FunctionRef<bool()> stop) {
   using kernels::PreferenceValue;
-  const parallel::Mesh& mesh = engine.mesh();
-  const int64_t samples = source.samples_per_epoch(), at_once = engine.settings().micro_batch;
-  const comm::Part mine = comm::part_of(samples, mesh.at().data, mesh.layout().data);
-  const int64_t most = comm::part_of(samples, 0, mesh.layout().data).count;
+  const int64_t samples = source.samples_per_epoch();
   std::vector<double> told;  // of this rank's answers, in the order of samples
-  data::HostBatch batch;
-  for (int64_t done = 0; done < most; done += at_once) {
-    if (stop()) return std::nullopt;
-    const int64_t count = std::min(at_once, mine.count - done);
-    if (count <= 0) continue;
-    source.fill(mine.begin + done, count, batch);
+  const auto pass = [&](const data::HostBatch& batch) {
     const std::vector<double> values = engine.loss_values(batch);
-    if (values.empty()) continue;  // not the last stage
+    if (values.empty()) return;  // not the last stage
     const int64_t units = engine.losses().units(batch);
     for (int64_t pair = 0; pair < batch.num_compared(); ++pair)
       for (const auto which :
            {PreferenceValue::chosen_log_probability, PreferenceValue::rejected_log_probability})
         told.push_back(values[static_cast<size_t>(static_cast<int64_t>(which) * units + pair)]);
-  }
-  const std::vector<double> all = engine::of_all_ranks(mesh, told, "reference");
+  };
+  if (!engine::pass_over(engine, source, samples, stop, pass)) return std::nullopt;
+  const std::vector<double> all = engine::of_all_ranks(engine.mesh(), told, "reference");
   std::vector<float> values(static_cast<size_t>(2 * source.num_pairs()));
   MEGA_CHECK_EQ(all.size(), values.size());
   size_t at = 0;
