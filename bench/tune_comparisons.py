@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fine-tuning of a classifier beside a plain PyTorch loop with transformers: speed, and how well both do."""
+"""Tuning beside plain PyTorch loops with transformers and peft: a classifier, and a chat model."""
 import json
+import os
+import re
 import subprocess
 
 from encoder_comparisons import minilm
 from model_comparisons import OWN_SIDES, TORCH_MEMORY
+from quantised_comparisons import unpacked
 from record import ROOT
+from text_comparisons import text_of
 
 GLUE = ROOT.parent / "shared" / "data" / "glue"
 # By recipe: the folder, the columns of text and label (CoLA's tables have no heading), the number that is reported.
@@ -82,3 +86,61 @@ def glue_tune(r):
                *(f"glue_tune.{task}.transformers.{dtype}.examples_per_second" for dtype in OWN_SIDES))
         medians = {name: r.median(f"glue_tune.{task}.{name}.{metric}") for name in (*OWN_SIDES, *(f"transformers.{d}" for d in OWN_SIDES))}
         r.note(f"=> {task}, median {metric} of {len(seeds)} seeds: " + ", ".join(f"{n} {v:.4f}" for n, v in medians.items() if v is not None))
+
+
+def chats(r):
+    """Words whose meaning is asked, and WordNet's answers."""
+    path = r.work / "chats.jsonl"
+    lines = [line.rstrip("\n").split(": ", 1) for line in text_of(r, r.size(300_000, 20_000)).read_text().splitlines() if ": " in line]
+    path.write_text("".join(json.dumps({"messages": [{"role": "user", "content": f"What does \"{word}\" mean?"},
+                                                     {"role": "assistant", "content": gloss}]}) + "\n" for word, gloss in lines[: r.size(2000, 40)]))
+    return path
+
+
+def chat_model(r):
+    folder = r.work / "smollm2"
+    if not folder.exists():
+        subprocess.run([r.megalith, "convert", "--from", unpacked(r), "--to", folder, "--format", "hf", "--dtype", "bf16"], check=True, capture_output=True)
+    return folder
+
+
+def own_chats(r, method, model, data, turn):
+    """One epoch, of samples of 512 tokens into which examples are packed."""
+    run = r.work / f"chats-{method}-{turn}"
+    changes = {"run.out": run, "tune.model": model, "tune.data": data, "train.epochs": 1, "train.sequence_length": 512, "train.global_batch": 2,
+               "optimizer.warmup_steps": 2, "run.threads": r.threads, "checkpoint.every": 1000000, "checkpoint.async": "false"}
+    command = [str(c) for c in (r.megalith, "tune", f"recipes/tune/{method}.yaml", *(word for k, v in changes.items() for word in ("--set", f"{k}={v}")))]
+    r.say(command)
+    with open(r.work / "told.txt", "w+") as told:
+        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=told, cwd=ROOT)
+        _, status, used = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        told.seek(0)
+        said = told.read()
+    counts = re.search(r"\((\d+) learned\) in (\d+) samples", said)
+    if child.returncode != 0 or not counts:
+        r.failed.append(f"tune chats {method}")
+        r.note(said[-300:])
+        return
+    learned, samples = map(int, counts.groups())
+    times = [json.loads(line)["step_seconds"] for line in (run / "metrics.jsonl").read_text().splitlines()][2:]
+    parts = [part for i in range(5) if (part := times[i::5])]
+    r.add(f"chat_tune.{method}.learned_per_second", [2 * learned / samples * len(part) / sum(part) for part in parts], "tokens/s")
+    r.add(f"chat_tune.{method}.resident", [used.ru_maxrss / 1024], "MiB")
+
+
+def chat_tune(r):
+    """SmolLM2-135M on 2,000 chats: all weights, and factors of rank 16. Theirs in f32 weights under autocast and in bf16 weights."""
+    if not r.python:
+        r.note("=> chat_tune: needs the rivals, with which the model comes")
+        return
+    model, data = chat_model(r), chats(r)
+    for method in ("full", "lora"):
+        for turn in range(r.rounds):
+            own_chats(r, method, model, data, turn)
+            for dtype in ("autocast", "bf16"):
+                r.peer(f"chat_tune.{method}", "tune_chats.py", "--model", model, "--data", data, "--method", method, "--dtype", dtype,
+                       environment=TORCH_MEMORY["keeping"])
+        for what, faster in (("learned_per_second", True), ("resident", False)):
+            r.rate(f"tuning on chats, {method}, {what}", f"chat_tune.{method}.{what}",
+                   *(f"chat_tune.{method}.peft.{dtype}.{what}" for dtype in ("autocast", "bf16")), faster=faster)
