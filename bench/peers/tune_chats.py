@@ -49,7 +49,7 @@ def main():
     p = argparse.ArgumentParser()
     for name in ("model", "data"):
         p.add_argument(f"--{name}", required=True)
-    for name, default in (("batch", 16), ("rank", 16), ("threads", 1)):
+    for name, default in (("batch", 16), ("rank", 16), ("steps", 40), ("threads", 1)):
         p.add_argument(f"--{name}", type=int, default=default)
     p.add_argument("--method", choices=("full", "lora"), required=True)
     p.add_argument("--dtype", choices=("f32", "autocast", "bf16"), default="autocast")
@@ -60,7 +60,7 @@ def main():
     tokenizer = transformers.AutoTokenizer.from_pretrained(a.model)
     examples = sorted(read(tokenizer, a.data), key=lambda example: len(example[0]))
     batches = [examples[first:first + a.batch] for first in range(0, len(examples), a.batch)]
-    batches = [batches[i] for i in torch.randperm(len(batches)).tolist()]
+    batches = [batches[i] for i in torch.randperm(len(batches))[:a.steps].tolist()]
     model = model_of(a)
     trained = [w for w in model.parameters() if w.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=2e-5, weight_decay=0, fused=True)
