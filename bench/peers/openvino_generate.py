@@ -35,8 +35,10 @@ def tell(label, name, value):
 
 
 def one_at_a_time(pipeline, a):
-    prompt, config = [1 + i % 1000 for i in range(a.prompt)], config_of(a.tokens)
+    config = config_of(a.tokens)
     for sample in range(a.samples + 1):
+        # Each another, because the pipeline keeps the prompts that it has read.
+        prompt = [1 + (i + 101 * sample) % 1000 for i in range(a.prompt)]
         metrics = pipeline.generate(inputs_of([prompt]), config).perf_metrics
         if sample == 0:
             continue  # warms up
