@@ -58,6 +58,45 @@ inline nlohmann::json small_tokenizer(
             {"merges", merge_list}}}};
 }
 
+/// BERT's: lower case, words and punctuation, pieces behind "##", [CLS] and [SEP] around. The
+/// tokens are [PAD], [UNK], [CLS], [SEP] as 0 to 3, and `pieces` from 4 on.
+inline nlohmann::json small_wordpiece(const std::vector<std::string>& pieces) {
+  using nlohmann::json;
+  const std::vector<std::string> special = {"[PAD]", "[UNK]", "[CLS]", "[SEP]"};
+  json vocab = json::object(), added = json::array();
+  for (const std::string& name : special) {
+    added.push_back({{"id", vocab.size()},
+                     {"content", name},
+                     {"single_word", false},
+                     {"lstrip", false},
+                     {"rstrip", false},
+                     {"normalized", false},
+                     {"special", true}});
+    vocab[name] = vocab.size();
+  }
+  for (const std::string& piece : pieces) vocab[piece] = vocab.size();
+  return {{"version", "1.0"},
+          {"truncation", nullptr},
+          {"padding", nullptr},
+          {"added_tokens", added},
+          {"normalizer",
+           {{"type", "BertNormalizer"},
+            {"clean_text", true},
+            {"handle_chinese_chars", true},
+            {"strip_accents", nullptr},
+            {"lowercase", true}}},
+          {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
+          {"post_processor",
+           {{"type", "BertProcessing"}, {"sep", {"[SEP]", 3}}, {"cls", {"[CLS]", 2}}}},
+          {"decoder", {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}}},
+          {"model",
+           {{"type", "WordPiece"},
+            {"unk_token", "[UNK]"},
+            {"continuing_subword_prefix", "##"},
+            {"max_input_chars_per_word", 100},
+            {"vocab", vocab}}}};
+}
+
 inline Tokenizer parse(const nlohmann::json& json) {
   return Tokenizer::parse(json.dump(), "test.json");
 }
