@@ -112,4 +112,10 @@ double answer_f1(std::string_view answer, std::span<const std::string> right) {
   return best;
 }
 
+AnswerScore answer_score(std::string_view answer, std::span<const std::string> right) {
+  if (!right.empty()) return {answer_match(answer, right), answer_f1(answer, right)};
+  const double is_none = normalized_answer(answer).empty() ? 1 : 0;
+  return {is_none, is_none};
+}
+
 }  // namespace megalith::metrics

@@ -17,4 +17,12 @@ double answer_match(std::string_view answer, std::span<const std::string> right)
 /// The harmonic mean of precision and recall of words, likewise.
 double answer_f1(std::string_view answer, std::span<const std::string> right);
 
+struct AnswerScore {
+  double exact_match = 0;
+  double f1 = 0;
+};
+/// Both. Without a right answer the question has none, and the empty text alone is right (SQuAD
+/// 2.0, Rajpurkar et al. 2018).
+AnswerScore answer_score(std::string_view answer, std::span<const std::string> right);
+
 }  // namespace megalith::metrics

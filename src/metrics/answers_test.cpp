@@ -32,5 +32,13 @@ TEST(Answers, CountTheBestOfTheRightOnes) {
   EXPECT_EQ(answer_f1("", Right{"x"}), 0);
 }
 
+TEST(Answers, OfAQuestionWithoutOneIsNothing) {
+  EXPECT_EQ(answer_score("", {}).f1, 1);
+  EXPECT_EQ(answer_score("the.", {}).exact_match, 1);
+  EXPECT_EQ(answer_score("x", {}).f1, 0);
+  EXPECT_EQ(answer_score("", Right{"x"}).exact_match, 0);
+  EXPECT_DOUBLE_EQ(answer_score("century", Right{"10th century"}).f1, 2.0 / 3);
+}
+
 }  // namespace
 }  // namespace megalith::metrics

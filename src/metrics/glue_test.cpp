@@ -100,13 +100,14 @@ TEST_F(Glue, ComparesSquadsAnswers) {
   const auto labels = put("squad.json", R"({"data": [{"paragraphs": [{"context": "", "qas": [
       {"id": "x", "answers": [{"text": "the Normans"}, {"text": "Normans"}]},
       {"id": "y", "answers": [{"text": "10th century"}]},
-      {"id": "z", "answers": [{"text": "a b"}]}]}]}]})");
+      {"id": "z", "answers": [{"text": "a b"}]},
+      {"id": "n", "answers": [], "is_impossible": true}]}]}]})");
   int64_t examples = 0;
-  const auto metrics =
-      squad_metrics(labels, put("said.json", R"({"x": "Normans.", "y": "century"})"), examples);
-  EXPECT_EQ(examples, 3);
-  EXPECT_DOUBLE_EQ(metrics["exact_match"].get<double>(), 100.0 / 3);
-  EXPECT_DOUBLE_EQ(metrics["f1"].get<double>(), 100 * (1 + 2.0 / 3) / 3);
+  const auto metrics = squad_metrics(
+      labels, put("said.json", R"({"x": "Normans.", "y": "century", "n": ""})"), examples);
+  EXPECT_EQ(examples, 4);
+  EXPECT_DOUBLE_EQ(metrics["exact_match"].get<double>(), 50);
+  EXPECT_DOUBLE_EQ(metrics["f1"].get<double>(), 100 * (2 + 2.0 / 3) / 4);
   EXPECT_THROW(squad_metrics(labels, put("list.json", "[1]"), examples), UserError);
 }
 

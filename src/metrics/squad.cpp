@@ -43,7 +43,6 @@ Question question_of(const Json& json, const std::string& where) {
       throw UserError("{}: question {} has an answer without \"text\"", where, question.id);
     question.answers.push_back(answer["text"].get<std::string>());
   }
-  if (question.answers.empty()) question.answers.emplace_back();  // not to be answered
   return question;
 }
 
@@ -74,8 +73,9 @@ nlohmann::ordered_json squad_metrics(const std::filesystem::path& labels,
       throw UserError("{}: the prediction of {} is no text", predictions.string(), question.id);
     const bool is_said = found != said.end();
     const std::string text = is_said ? found->get<std::string>() : std::string();
-    matches.push_back(is_said ? answer_match(text, question.answers) : 0);
-    scores.push_back(is_said ? answer_f1(text, question.answers) : 0);
+    const AnswerScore score = is_said ? answer_score(text, question.answers) : AnswerScore{};
+    matches.push_back(score.exact_match);
+    scores.push_back(score.f1);
   }
   examples = std::ssize(questions);
   return {{"exact_match", 100 * mean(matches)}, {"f1", 100 * mean(scores)}};
