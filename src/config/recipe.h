@@ -191,6 +191,11 @@ struct Recipe {
   void visit(FieldVisitor& v);
   /// Whether it tunes a model that is there: what it says of models is then that one's.
   bool tunes() const { return !tune.model.empty(); }
+  /// Whether what it tunes learns where in a text the answer to a question stands.
+  bool answers_questions() const {
+    return tunes() && tune.method == TuneMethod::classify &&
+           tune.task == ClassifyTask::question_answering;
+  }
   /// Whether what it tunes learns from pairs of answers.
   bool compares() const { return tunes() && tune.objective == TuneObjective::dpo; }
 };

@@ -14,8 +14,7 @@ void TuneSection::visit(FieldVisitor& v) {
       "full: all weights train; lora: low-rank factors (Hu et al. 2022); ia3: learned vectors (Liu "
       "et al. 2022); prompt: virtual tokens before texts (Lester et al. 2021); p_tuning: the same "
       "made by an encoder (Liu et al. 2021); classify: all, under a head of classes; dpo: full "
-      "with "
-      "objective dpo; the others are not built");
+      "with objective dpo; the others are not built");
   v.field(
       "objective", objective,
       "sft: the answers of lines; dpo: which of two answers is preferred (Rafailov et al. 2023), "
@@ -25,7 +24,9 @@ void TuneSection::visit(FieldVisitor& v) {
           "section model only dropout counts then, and corpora are not read");
   v.field("data", data,
           "files of JSON lines: chats, prompt and completion, or the fields of a template; prompt, "
-          "chosen and rejected (dpo); texts with labels (classify), or GLUE's tables (.tsv)");
+          "chosen and rejected (dpo); texts with labels (classify), or GLUE's tables (.tsv); words "
+          "with tags, or CoNLL's columns (task: token_classification); SQuAD's JSON (task: "
+          "question_answering)");
   v.field("validation", validation, "the same for validation");
   v.field("template", template_text,
           "a text with {field} of the lines, the last one the answer; or of chats a file "
@@ -37,8 +38,7 @@ void TuneSection::visit(FieldVisitor& v) {
   v.field("rslora", rank_stabilised, "alpha / sqrt(rank) (lora, Kalajdzievski 2023)");
   v.field("targets", targets,
           "modules, whole or from a point on; empty: all (lora), PEFT's of the family (ia3)");
-  v.field("labels", labels,
-          "names of the classes in order (classify); of one, numbers are learned");
+  visit_classes(v);
   v.field("virtual_tokens", virtual_tokens,
           "how many virtual tokens stand before every text (prompt, p_tuning)",
           between(1, 1 << 16));
@@ -67,6 +67,18 @@ void TuneSection::visit(FieldVisitor& v) {
       "how many runs, one after another, of the seeds run.seed, run.seed + 1 and so on, each in "
       "a folder of its own below run.out; their validations are then compared",
       between(1, 1000), InFingerprint::no);
+}
+
+void TuneSection::visit_classes(FieldVisitor& v) {
+  v.field("task", task,
+          "what classes are said of (classify): whole texts; each word of a text; or, "
+          "question_answering, where the answer begins and ends in a text");
+  v.field("labels", labels,
+          "names of the classes in order (classify); of one, numbers are learned of whole texts");
+  v.field("stride", stride,
+          "tokens that the windows share which a text too long for a sample is cut into (task: "
+          "question_answering)",
+          between(0, 1 << 20));
 }
 
 }  // namespace megalith::config

@@ -11,6 +11,13 @@ using settings::format_as;
 using settings::name_of;
 
 enum class TuneMethod : uint8_t { full, lora, ia3, adapter, p_tuning, prompt, classify, dpo };
+/// What classes are said of: whole texts, each of their words, or the places where an answer to a
+/// question begins and ends.
+enum class ClassifyTask : uint8_t {
+  sequence_classification,
+  token_classification,
+  question_answering
+};
 /// What is learned of a line: its answer, or which of two is preferred.
 enum class TuneObjective : uint8_t { sft, dpo };
 /// What the rows of virtual tokens begin as.
@@ -28,6 +35,11 @@ template <>
 struct EnumNames<config::TuneMethod> {
   static constexpr std::array<std::string_view, 8> names = {
       "full", "lora", "ia3", "adapter", "p_tuning", "prompt", "classify", "dpo"};
+};
+template <>
+struct EnumNames<config::ClassifyTask> {
+  static constexpr std::array<std::string_view, 3> names = {
+      "sequence_classification", "token_classification", "question_answering"};
 };
 template <>
 struct EnumNames<config::TuneObjective> {
@@ -61,7 +73,10 @@ struct TuneSection {
   double alpha = 16;
   double dropout = 0;
   bool rank_stabilised = false;
-  std::vector<std::string> targets, labels;
+  std::vector<std::string> targets;
+  ClassifyTask task = ClassifyTask::sequence_classification;
+  std::vector<std::string> labels;
+  int64_t stride = 128;
   int64_t virtual_tokens = 20;
   PromptInit prompt_init = PromptInit::vocabulary;
   std::string prompt_text;
@@ -80,6 +95,9 @@ struct TuneSection {
   double label_smoothing = 0;
   int64_t seeds = 1;
   void visit(FieldVisitor& v);
+
+ private:
+  void visit_classes(FieldVisitor& v);
 };
 
 }  // namespace megalith::config
