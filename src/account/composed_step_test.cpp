@@ -174,6 +174,15 @@ constexpr Variation kModels[] = {
        s.model.head = toy_sequence_settings(layers::HeadKind::sequence_classification).model.head;
        s.ragged = true;
      }},
+    {"spans of documents",
+     [](engine::Settings& s) {
+       s.model.head = toy_sequence_settings(layers::HeadKind::question_answering).model.head;
+       s.ragged = true;
+     }},
+    {"classes of tokens",
+     [](engine::Settings& s) {
+       s.model.head = toy_sequence_settings(layers::HeadKind::token_classification).model.head;
+     }},
     {"numbers of sequences",
      [](engine::Settings& s) {
        s.model.head = toy_sequence_settings(layers::HeadKind::sequence_regression).model.head;

@@ -51,10 +51,11 @@ data::HostBatch shaped_batch(const engine::Settings& settings, int64_t samples) 
   // One sequence a sample: of losses of sequences as many as there are samples.
   const layers::LossShape losses = layers::loss_shape(settings.model.head);
   const auto units = static_cast<size_t>(losses.values(batch.num_tokens(), samples));
+  const size_t targets = units * static_cast<size_t>(losses.numbers_per_unit);
   if (losses.targets == DType::f32) {
-    batch.target_numbers.assign(units * static_cast<size_t>(losses.numbers_per_unit), 0.0f);
+    batch.target_numbers.assign(targets, 0.0f);
   } else {
-    batch.targets_T.assign(units, 0);
+    batch.targets_T.assign(targets, 0);
   }
   batch.loss_weight_T.assign(units, 1.0f);
   if (const int64_t most = settings.predicted_per_sample; most > 0)

@@ -198,7 +198,8 @@ TEST(TracedStep, PlansVirtualTokensToTheByte) {
 /// A validation of classes or numbers gives answers beside losses.
 TEST(TracedStep, PlansAnswersOfSequencesToTheByte) {
   for (const auto kind :
-       {layers::HeadKind::sequence_classification, layers::HeadKind::sequence_regression}) {
+       {layers::HeadKind::sequence_classification, layers::HeadKind::sequence_regression,
+        layers::HeadKind::token_classification, layers::HeadKind::question_answering}) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
       engine::Settings settings = testing::toy_sequence_settings(kind);
       if (kind == layers::HeadKind::sequence_regression) settings.model.head.outputs = 1;

@@ -161,10 +161,11 @@ HostBatch first_sample(const HostBatch& batch) {
   const auto tokens = static_cast<size_t>(first.num_tokens());
   size_t units = of_tokens ? tokens : static_cast<size_t>(first.num_sequences());
   if (!batch.compared_rows.empty()) units = keep_first_compared(first);
-  const size_t numbers =
-      batch.loss_weight_T.empty() ? 0 : batch.target_numbers.size() / batch.loss_weight_T.size();
+  const size_t all = batch.loss_weight_T.size();
+  const size_t numbers = all == 0 ? 0 : batch.target_numbers.size() / all;
+  const size_t targets = all == 0 ? 0 : batch.targets_T.size() / all;
   keep_first(first.loss_weight_T, units);
-  keep_first(first.targets_T, batch.compared_rows.empty() ? units : tokens);
+  keep_first(first.targets_T, batch.compared_rows.empty() ? units * targets : tokens);
   keep_first(first.target_numbers, units * numbers);
   keep_first(first.pair_targets, 1);
   first.total_weight = 0;

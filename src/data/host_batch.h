@@ -45,7 +45,7 @@ struct HostTokens {
 /// Of an encoder-decoder: the decoder's tokens, which have the losses.
 struct HostBatch : HostTokens {
   // Targets and weights are of what the model's head makes losses of: tokens, or whole sequences
-  // (one of each instead of T). Corpora give those of tokens, of weight 0 or 1.
+  // (one of each instead of T; of spans two targets). Corpora give those of tokens, weight 0 or 1.
   std::vector<int32_t> targets_T;
   std::vector<float> target_numbers;  // instead, of heads that predict numbers: unit after unit
   std::vector<float> loss_weight_T;

@@ -77,8 +77,10 @@ void DeviceBatch::place_losses(const data::HostBatch& host, const Sizes& sizes) 
     batch_.targets_T = arrays_.place<float>(filled_up(host.target_numbers, units * each))
                            .reshape(Shape{units, each});
   } else {
-    MEGA_CHECK_EQ(host.targets_T.size(), host.loss_weight_T.size());
-    batch_.targets_T = arrays_.place<int32_t>(filled_up(host.targets_T, units));
+    const int64_t each = losses.numbers_per_unit;
+    MEGA_CHECK_EQ(std::ssize(host.targets_T), std::ssize(host.loss_weight_T) * each);
+    batch_.targets_T = arrays_.place<int32_t>(filled_up(host.targets_T, units * each));
+    if (each > 1) batch_.targets_T = batch_.targets_T.reshape(Shape{units, each});
   }
   batch_.loss_weight_T = arrays_.place<float>(filled_up(host.loss_weight_T, units));
 }

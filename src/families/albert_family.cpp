@@ -60,6 +60,11 @@ constexpr ForeignRow kOwnRows[] = {
     {"head.pair.dense.bias", {{"albert.pooler.bias", Part::rows}}},
     {"head.pair.output.weight", {{"sop_classifier.classifier.weight", Part::rows}}},
     {"head.pair.output.bias", {{"sop_classifier.classifier.bias", Part::rows}}},
+    {"head.output.weight",
+     {{"qa_outputs.weight", Part::rows}},
+     false,
+     HeadKind::question_answering},
+    {"head.output.bias", {{"qa_outputs.bias", Part::rows}}, false, HeadKind::question_answering},
     {"head.output.weight", {{"classifier.weight", Part::rows}}},
     {"head.output.bias", {{"classifier.bias", Part::rows}}},
 };
@@ -78,6 +83,7 @@ constexpr HeadClass kOthers[] = {
     {"AlbertForSequenceClassification", HeadKind::sequence_classification},
     {"AlbertForSequenceClassification", HeadKind::sequence_regression},
     {"AlbertForTokenClassification", HeadKind::token_classification},
+    {"AlbertForQuestionAnswering", HeadKind::question_answering},
     {"AlbertForPreTraining", HeadKind::pretraining},
 };
 

@@ -20,6 +20,14 @@ constexpr ForeignRow kHeadRows[] = {
     {"head.pair.dense.bias", {{"bert.pooler.dense.bias", Part::rows}}},
     {"head.pair.output.weight", {{"cls.seq_relationship.weight", Part::rows}}},
     {"head.pair.output.bias", {{"cls.seq_relationship.bias", Part::rows}}},
+    {"head.output.weight",
+     {{"qa_outputs.weight", Part::rows}},
+     false,
+     layers::HeadKind::question_answering},
+    {"head.output.bias",
+     {{"qa_outputs.bias", Part::rows}},
+     false,
+     layers::HeadKind::question_answering},
     {"head.output.weight", {{"classifier.weight", Part::rows}}},
     {"head.output.bias", {{"classifier.bias", Part::rows}}},
 };
@@ -38,6 +46,7 @@ constexpr HeadClass kOthers[] = {
     {"BertForSequenceClassification", layers::HeadKind::sequence_classification},
     {"BertForSequenceClassification", layers::HeadKind::sequence_regression},
     {"BertForTokenClassification", layers::HeadKind::token_classification},
+    {"BertForQuestionAnswering", layers::HeadKind::question_answering},
     {"BertForPreTraining", layers::HeadKind::pretraining},
 };
 

@@ -115,7 +115,7 @@ void read_head(const ConfigKeys& keys, const EncoderHeads& heads, ModelSpec& mod
   layers::HeadSpec& head = model.head;
   head.kind = kind_of(keys, heads.family);
   if (layers::head_type(head.kind).has_logits) return;
-  const bool is_of_tokens = head.kind == HeadKind::token_classification;
+  const bool is_of_tokens = layers::reads_each_token(head.kind) && head.kind != HeadKind::none;
   const bool pooler =
       head.kind == HeadKind::none ? heads.pooler_for_rows : heads.pooler_for_sequences;
   const bool norm = head.norm;
@@ -125,6 +125,10 @@ void read_head(const ConfigKeys& keys, const EncoderHeads& heads, ModelSpec& mod
     if (pooler) head.dense = layers::HeadDense::tanh;
   }
   if (head.kind == HeadKind::none) return;
+  if (head.kind == HeadKind::question_answering) {
+    head.outputs = 2;
+    return;
+  }
   head.labels = read_labels(keys);
   head.outputs = std::ssize(head.labels);
   const std::string problem = keys.text("problem_type", "");
@@ -136,7 +140,7 @@ void read_head(const ConfigKeys& keys, const EncoderHeads& heads, ModelSpec& mod
 
 void write_head(const ModelSpec& model, ordered_json& json) {
   const layers::HeadSpec& head = model.head;
-  if (head.outputs == 0) return;
+  if (head.outputs == 0 || head.kind == HeadKind::question_answering) return;
   ordered_json names = ordered_json::object(), numbers = ordered_json::object();
   for (int64_t i = 0; i < head.outputs; ++i) {
     const std::string label =

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "families/encoder_keys.h"
 #include "families/rope_config.h"
+#include "spec/head_types.h"
 
 namespace megalith::models {
 namespace modernbert_family {
@@ -50,6 +51,7 @@ constexpr HeadClass kOthers[] = {
     {"ModernBertForSequenceClassification", HeadKind::sequence_classification},
     {"ModernBertForSequenceClassification", HeadKind::sequence_regression},
     {"ModernBertForTokenClassification", HeadKind::token_classification},
+    {"ModernBertForQuestionAnswering", HeadKind::question_answering},
 };
 constexpr RopePairKeys kRopes{.full = "global_rope_theta",
                               .usual_full = 160000,
@@ -116,7 +118,7 @@ void read_heads(const ConfigKeys& keys, ModelSpec& model) {
   read_head(keys, {kModernbert, false, false}, model);
   if (model.head.outputs == 0) return;
   model.head.transform = transform;
-  if (model.head.kind != HeadKind::token_classification && pooling == "mean")
+  if (!layers::reads_each_token(model.head.kind) && pooling == "mean")
     model.head.pooling = layers::Pooling::mean;
 }
 

@@ -23,6 +23,11 @@ constexpr ForeignRow kHeadRows[] = {
     {"head.dense.weight", {{"classifier.dense.weight", Part::rows}}},
     {"head.dense.bias", {{"classifier.dense.bias", Part::rows}}},
     {"head.output.weight",
+     {{"qa_outputs.weight", Part::rows}},
+     false,
+     HeadKind::question_answering},
+    {"head.output.bias", {{"qa_outputs.bias", Part::rows}}, false, HeadKind::question_answering},
+    {"head.output.weight",
      {{"classifier.weight", Part::rows}},
      false,
      HeadKind::token_classification},
@@ -41,6 +46,7 @@ constexpr HeadClass kOthers[] = {
     {"RobertaForSequenceClassification", HeadKind::sequence_classification},
     {"RobertaForSequenceClassification", HeadKind::sequence_regression},
     {"RobertaForTokenClassification", HeadKind::token_classification},
+    {"RobertaForQuestionAnswering", HeadKind::question_answering},
 };
 
 ModelSpec make(const Sizes& sizes, const std::string& where) {

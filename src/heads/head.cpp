@@ -15,7 +15,7 @@ HeadInputConfig input_of(const HeadConfig& config) {
                         .width = type.has_logits ? config.table.width : config.hidden,
                         .init_std = config.table.init_std};
   if (config.spec.norm) input.norm = config.norm;
-  if (type.unit == LossUnit::token) input.transform = config.spec.transform;
+  if (reads_each_token(type.kind)) input.transform = config.spec.transform;
   return input;
 }
 
@@ -33,6 +33,7 @@ std::unique_ptr<Head> make_head(parameters::ParameterSet& set, const HeadConfig&
     case HeadKind::sequence_regression:
     case HeadKind::token_classification:
     case HeadKind::none:
+    case HeadKind::question_answering:
       return std::make_unique<SequenceHead>(set, config, partition);
     case HeadKind::pretraining:
       return std::make_unique<PretrainingHead>(set, config, partition);

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "kernels/cross_entropy/cross_entropy.h"
+#include "kernels/cross_entropy/span_loss.h"
 #include "kernels/elementwise/pointwise.h"
 #include "kernels/elementwise/squared_error.h"
 #include "kernels/matmul/linear.h"
@@ -15,7 +16,7 @@ namespace {
 /// From outputs to losses and, in the memory of the outputs, to their gradient.
 struct LossCall {
   const Batch& batch;
-  View y_UO;
+  View y_UO;  // of spans [T, O]
   View loss_U;
   bool has_gradient = false;
   float z_loss = 0;
@@ -64,8 +65,20 @@ void number_losses(Context& context, const LossCall& call) {
                                                  .dy_UO = call.y_UO});
 }
 
+void span_losses(Context& context, const LossCall& call) {
+  kernels::span_loss(context.exec, {.y_TO = call.y_UO,
+                                    .cu_seqlens = call.batch.cu_seqlens_device,
+                                    .targets_UO = call.batch.targets_T,
+                                    .weight_U = call.batch.loss_weight_T,
+                                    .scale = call.batch.loss_scale,
+                                    .z_loss = call.z_loss,
+                                    .loss_U = call.loss_U,
+                                    .dy_TO = call.has_gradient ? call.y_UO : View{}});
+}
+
 void losses(Context& context, HeadKind kind, const LossCall& call) {
   if (kind == HeadKind::sequence_regression) return number_losses(context, call);
+  if (kind == HeadKind::question_answering) return span_losses(context, call);
   class_losses(context, call);
 }
 
@@ -90,7 +103,7 @@ constexpr std::string_view kGathered = "head.rows";
 
 }  // namespace
 
-/// One row for each unit, and what becomes of it.
+/// One row for each unit, or each token, and what becomes of it.
 struct SequenceHead::Pooled {
   device::Tensor row_UH, dense_UH, y_UO;
   HeadRows transformed;
@@ -175,6 +188,7 @@ SequenceHead::Pooled SequenceHead::pooled(Context& context, const Batch& batch, 
                                           int64_t units, bool keep) const {
   MEGA_CHECK(spec_.kind != HeadKind::none, "outputs of a model without a head");
   const DType sums = context.accumulation;
+  if (is_of_tokens()) units = h_TH.size(0);
   Pooled pooled;
   pooled.keep = keep;
   pooled.row_UH = context.workspace(sums, Shape{units, h_TH.size(1)});

@@ -4,6 +4,8 @@
 //   sequence_classification   o are logits of classes; loss = -log softmax(o)[target]
 //   sequence_regression       loss = mean over o of (o - target)^2
 //   token_classification      as of sequences, of each token's own row
+//   question_answering        of each token's row two outputs: where an answer begins, and where it
+//                             ends among the sequence's tokens (kernels/cross_entropy/span_loss.h)
 //   none                      no outputs and no loss: a model that gives rows (Head::last_hidden)
 // From the pooled rows on all is f32, whatever activations are stored in, and the same on every
 // tensor rank: outputs are few, so their weights are whole everywhere, nothing travels. Products of
@@ -14,7 +16,8 @@
 
 namespace megalith::layers {
 
-/// A unit is a sequence of the batch. targets: i32 [U], or f32 [U, O]; loss_weight: [U]. U is what
+/// A unit is a sequence of the batch. targets: i32 [U] ([U, O] of spans), or f32 [U, O];
+/// loss_weight: [U]. U is what
 /// the batch may have (LossShape::values): rows beyond its sequences are pooled to zero.
 class SequenceHead final : public Head {
  public:
@@ -42,7 +45,7 @@ class SequenceHead final : public Head {
   /// `keep`: what backward needs.
   Pooled pooled(Context& context, const Batch& batch, ConstView h_TH, int64_t units,
                 bool keep = false) const;
-  bool is_of_tokens() const { return head_type(spec_.kind).unit == LossUnit::token; }
+  bool is_of_tokens() const { return reads_each_token(spec_.kind); }
   /// What the outputs are made of, from pooled rows, and its gradient.
   ConstView inner(Context& context, Pooled& pooled) const;
   void inner_backward(Context& context, const Pooled& pooled, View dinner_UH,

@@ -120,6 +120,44 @@ TEST(SequenceHead, GradientsOfClassesOfTokens) {
   }
 }
 
+TEST(SequenceHead, GradientsOfSpans) {
+  HeadSpec plain = sequence_spec(HeadKind::question_answering, Pooling::last, HeadDense::none);
+  plain.outputs = 2;
+  HeadSpec through_dense = plain, through_transform = plain;
+  through_dense.dense = HeadDense::tanh;
+  through_transform.transform = TransformSpec{.norm = {.eps = 1e-3}};
+  for (const HeadSpec& spec : {plain, through_dense, through_transform}) {
+    LayerCase c(sequence_case(spec), kSamples);
+    const auto head = make_head(c.parameters(), config_of(spec), c.partition());
+    c.place();
+    Context context = c.context();
+    const Batch& batch = c.batch();
+    const int64_t units = batch.loss_weight_T.size(0);
+    const Shape shape{c.tokens(), kH};
+    const auto x = c.random(shape, "x"), dx = c.tensor(shape), loss = c.tensor(Shape{units}),
+               y = c.tensor(Shape{c.tokens(), 2});
+    head->forward_backward(context, batch, x, 0, loss, dx);
+    const auto value = [&] { return weighted_losses(c, context, *head, x); };
+    EXPECT_THAT(gradient_faults("x", x, dx, value, {.elements = 12}), IsEmpty());
+    EXPECT_THAT(c.parameter_faults(value), IsEmpty());
+    // The mean of two softmaxes over the rows of the sequence.
+    head->outputs(context, batch, x, y);
+    for (int64_t u = 0; u + 1 < std::ssize(batch.cu_seqlens); ++u) {
+      if (batch.loss_weight_T.as<float>()[u] == 0) continue;
+      const int64_t begin = batch.cu_seqlens[static_cast<size_t>(u)],
+                    end = batch.cu_seqlens[static_cast<size_t>(u) + 1];
+      double expected = 0;
+      for (int64_t o = 0; o < 2; ++o) {
+        double exps = 0;
+        for (int64_t t = begin; t < end; ++t) exps += std::exp(y.view.row<double>(t)[o]);
+        const int64_t target = begin + batch.targets_T.row<int32_t>(u)[o];
+        expected += (std::log(exps) - y.view.row<double>(target)[o]) / 2;
+      }
+      EXPECT_NEAR(loss.view.as<double>()[u], expected, 1e-12) << u;
+    }
+  }
+}
+
 TEST(SequenceHead, WithoutOutputsItGivesRows) {
   const HeadSpec spec{.kind = HeadKind::none, .tied = false};
   LayerCase c(megalith::testing::tiny_f64_settings());

@@ -114,7 +114,7 @@ std::vector<std::vector<std::vector<double>>> SequenceReader::outputs(
     std::span<const Reading> readings) {
   const models::ModelSpec& spec = model_.spec();
   require_outputs(spec);
-  const bool of_tokens = layers::head_type(spec.head.kind).unit == layers::LossUnit::token;
+  const bool of_tokens = layers::reads_each_token(spec.head.kind);
   std::vector<std::vector<std::vector<double>>> all;
   in_passes(spec, readings, [&](const TextSequences& sequences) {
     const auto values =

@@ -40,7 +40,7 @@ class SequenceReader {
   std::vector<std::vector<double>> embed(std::span<const Reading> readings,
                                          kernels::Pooling pooling);
   /// For each sequence the outputs of the head: one row of a head of sequences, one for each token
-  /// of one of tokens.
+  /// of one of tokens or spans.
   std::vector<std::vector<std::vector<double>>> outputs(std::span<const Reading> readings);
   /// log p(ids[i] | all others) for every i: of the sequence with `mask_id` in place i.
   std::vector<double> masked_scores(const Reading& reading, int32_t mask_id);

@@ -64,6 +64,13 @@ std::string sequence_fault(const HeadSpec& spec) {
   return table_fault(spec);
 }
 
+/// The outputs are a begin and an end, which have no names.
+std::string span_fault(const HeadSpec& spec) {
+  if (spec.outputs != 2 || !spec.labels.empty())
+    return "a head for question_answering has two outputs without labels";
+  return sequence_fault<2>(spec);
+}
+
 std::string no_fault(const HeadSpec& spec) {
   if (spec.outputs != 0 || !spec.labels.empty() || spec.transform)
     return "a head without losses has no outputs";
@@ -88,6 +95,8 @@ constexpr HeadType kHeads[] = {
     {HeadKind::none, LossUnit::token, DType::i32, false, no_fault, sequence_parameters},
     {HeadKind::pretraining, LossUnit::token, DType::i32, true, pretraining_fault,
      pretraining_parameters},
+    {HeadKind::question_answering, LossUnit::sequence, DType::i32, false, span_fault,
+     sequence_parameters},
 };
 
 }  // namespace
@@ -112,7 +121,8 @@ LossShape loss_shape(const HeadSpec& spec, const std::optional<PreferenceLoss>& 
             .told = std::ssize(kToldOfPairs),
             .preferences = *preferences};
   }
-  return {type.unit, type.targets, type.targets == DType::f32 ? spec.outputs : 1,
+  const bool has_numbers = type.targets == DType::f32 || spec.kind == HeadKind::question_answering;
+  return {type.unit, type.targets, has_numbers ? spec.outputs : 1,
           spec.kind == HeadKind::pretraining};
 }
 

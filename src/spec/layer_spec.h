@@ -148,7 +148,8 @@ enum class HeadKind : uint8_t {
   sequence_regression,
   token_classification,
   none,
-  pretraining  // a language model, and how two stretches of text belong together
+  pretraining,        // a language model, and how two stretches of text belong together
+  question_answering  // where in a sequence an answer begins and ends
 };
 
 /// What a head of sequences has between a pooled row and its outputs.
@@ -194,12 +195,13 @@ struct EnumNames<layers::PositionKind> {
 };
 template <>
 struct EnumNames<layers::HeadKind> {
-  static constexpr std::array<std::string_view, 6> names = {"language_model",
+  static constexpr std::array<std::string_view, 7> names = {"language_model",
                                                             "sequence_classification",
                                                             "sequence_regression",
                                                             "token_classification",
                                                             "none",
-                                                            "pretraining"};
+                                                            "pretraining",
+                                                            "question_answering"};
 };
 template <>
 struct EnumNames<layers::Pooling> {

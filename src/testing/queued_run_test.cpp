@@ -35,7 +35,8 @@ TEST(QueuedTraining, InF16) { expect_the_bits_of_the_cpu(in_f16(toy_settings()))
 
 TEST(QueuedTraining, HeadsOfSequences) {
   for (const auto kind :
-       {layers::HeadKind::sequence_classification, layers::HeadKind::sequence_regression})
+       {layers::HeadKind::sequence_classification, layers::HeadKind::sequence_regression,
+        layers::HeadKind::token_classification, layers::HeadKind::question_answering})
     expect_the_bits_of_the_cpu(toy_sequence_settings(kind));
 }
 

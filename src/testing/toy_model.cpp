@@ -207,6 +207,7 @@ void set_virtual_tokens(const engine::Settings& settings, data::HostBatch& batch
 void set_sequence_targets(const engine::Settings& settings, data::HostBatch& batch) {
   const layers::HeadSpec& head = settings.model.head;
   const bool numbers = layers::loss_shape(head).targets == DType::f32;
+  const bool spans = head.kind == layers::HeadKind::question_answering;
   const int64_t vocab = settings.model.vocab;
   batch.targets_T.clear();
   batch.loss_weight_T.clear();
@@ -217,9 +218,25 @@ void set_sequence_targets(const engine::Settings& settings, data::HostBatch& bat
       batch.target_numbers.push_back(static_cast<float>(o * token % vocab) /
                                      static_cast<float>(vocab));
     }
-    if (!numbers) batch.targets_T.push_back(static_cast<int32_t>(token * head.outputs / vocab));
+    const int32_t length = batch.cu_seqlens[s + 1] - batch.cu_seqlens[s];
+    for (int64_t o = 1; spans && o <= head.outputs; ++o)
+      batch.targets_T.push_back(static_cast<int32_t>(o * token % length));
+    if (!numbers && !spans)
+      batch.targets_T.push_back(static_cast<int32_t>(token * head.outputs / vocab));
     batch.loss_weight_T.push_back(token % 7 == 0 ? 0.0f : static_cast<float>(1 + token % 2));
     batch.total_weight += static_cast<double>(batch.loss_weight_T.back());
+  }
+}
+
+/// A class and a weight (0, 1 or 2) for each token instead, which it and the one before it tell.
+void set_token_targets(const engine::Settings& settings, data::HostBatch& batch) {
+  const auto classes = static_cast<int32_t>(settings.model.head.outputs);
+  batch.total_weight = 0;
+  for (size_t t = 0; t < batch.ids_T.size(); ++t) {
+    const int32_t token = batch.ids_T[t];
+    batch.targets_T[t] = (token + (batch.position_T[t] > 0 ? batch.ids_T[t - 1] : 0)) % classes;
+    batch.loss_weight_T[t] = token % 3 == 0 ? 0.0f : static_cast<float>(1 + token % 2);
+    batch.total_weight += static_cast<double>(batch.loss_weight_T[t]);
   }
 }
 
@@ -286,12 +303,13 @@ engine::Settings in_f16(engine::Settings settings) {
 
 engine::Settings toy_sequence_settings(layers::HeadKind kind) {
   engine::Settings settings = toy_settings();
-  const bool classes = kind == layers::HeadKind::sequence_classification;
+  const bool classes = kind != layers::HeadKind::sequence_regression;
   settings.model.head = {.kind = kind,
                          .tied = false,
                          .pooling = classes ? layers::Pooling::last : layers::Pooling::mean,
                          .dense = classes ? layers::HeadDense::tanh : layers::HeadDense::none,
                          .outputs = classes ? 3 : 2};
+  if (kind == layers::HeadKind::question_answering) settings.model.head.outputs = 2;
   return settings;
 }
 
@@ -313,6 +331,8 @@ data::HostBatch toy_batch(const engine::Settings& settings, int64_t first, int64
       batch.pair_targets.push_back(static_cast<int32_t>(sample * 5 % 3 % 2));
   if (layers::loss_shape(settings.model.head).unit == layers::LossUnit::sequence)
     set_sequence_targets(settings, batch);
+  if (settings.model.head.kind == layers::HeadKind::token_classification)
+    set_token_targets(settings, batch);
   if (settings.preferences) set_compared(batch);
   return batch;
 }

@@ -35,7 +35,7 @@ models::ModelSpec toy_family_model(const models::Family& family, const models::S
 engine::Settings toy_family_settings(const models::Family& family);
 
 /// The toy model with a head of sequences: three classes of the last row through a dense layer with
-/// a tanh, or two numbers of the mean of all rows.
+/// a tanh, or of each token's, or two numbers of the mean of all rows, or a begin and an end.
 engine::Settings toy_sequence_settings(layers::HeadKind kind);
 
 /// In bf16 with products in 8 bits, whose histories roll over within three steps.
