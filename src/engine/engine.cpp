@@ -218,18 +218,20 @@ std::vector<double> Engine::replay(int64_t step, std::span<const data::HostBatch
 bool Engine::predicts() const {
   const layers::HeadSpec& head = settings().model.head;
   return head.kind == layers::HeadKind::sequence_classification ||
+         head.kind == layers::HeadKind::token_classification ||
          (head.kind == layers::HeadKind::sequence_regression && head.outputs == 1);
 }
 
 void Engine::predict(layers::Context& context, const layers::Batch& batch,
                      const data::HostBatch& host, ConstView x, SampleLosses& losses) {
   const int64_t outputs = settings().model.head.outputs;
-  const device::Tensor y_UO = model_.exec().workspace.tensor(
-      settings().masters, Shape{losses_.max_sequences(host), outputs});
+  const device::Tensor y_UO =
+      model_.exec().workspace.tensor(settings().masters, Shape{losses_.units(host), outputs});
   model_.head().outputs(context, batch, x, y_UO);
   if (device().is_trace()) return;
   losses.predictions = predictions_of(host, read_losses(device(), y_UO), outputs);
   losses.targets = targets_of(host);
+  if (losses_.shape().unit == layers::LossUnit::token) losses.answers = answers_of(host);
 }
 
 std::vector<double> Engine::pass_of_losses(const data::HostBatch& host, SampleLosses* said) {
@@ -267,6 +269,7 @@ SampleLosses Engine::sample_losses(const data::HostBatch& host) {
   SampleLosses losses = of_samples(std::span(&host, 1), values);
   losses.predictions = std::move(said.predictions);
   losses.targets = std::move(said.targets);
+  losses.answers = std::move(said.answers);
   return losses;
 }
 

@@ -98,6 +98,17 @@ std::vector<double> targets_of(const data::HostBatch& batch) {
   return right;
 }
 
+std::vector<double> answers_of(const data::HostBatch& batch) {
+  std::vector<double> counts;
+  for (size_t s = 0; s + 1 < batch.cu_seqlens.size(); ++s) {
+    const auto begin = batch.loss_weight_T.begin() + batch.cu_seqlens[s];
+    const auto end = batch.loss_weight_T.begin() + batch.cu_seqlens[s + 1];
+    const auto count = (end - begin) - std::count(begin, end, 0.0f);
+    if (count > 0) counts.push_back(static_cast<double>(count));
+  }
+  return counts;
+}
+
 std::vector<double> of_all_ranks(const parallel::Mesh& mesh, std::span<const double> values,
                                  std::string_view label) {
   const std::vector<double> of_stage = mesh.data().exchange_values(values, label);

@@ -78,6 +78,8 @@ std::vector<double> predictions_of(const data::HostBatch& batch, std::span<const
                                    int64_t outputs);
 /// What is right, likewise.
 std::vector<double> targets_of(const data::HostBatch& batch);
+/// How many of these belong to each sequence that has some, where units are tokens.
+std::vector<double> answers_of(const data::HostBatch& batch);
 
 /// What the data ranks of the last stage have, rank by rank; equal on all. Collective over data and
 /// pipeline ranks.

@@ -54,6 +54,20 @@ constexpr SequenceVariant kSequenceVariants[] = {
        s.frozen = {"embedding.*", "layers.1.*"};
        s.weights = s.activations = DType::bf16;
      }},
+    {"classes of tokens, documents", HeadKind::token_classification,
+     [](Settings& s) {
+       s.model.head.dense = HeadDense::none;
+       s.ragged = true;
+     }},
+    {"classes of tokens, tanh, bf16", HeadKind::token_classification,
+     [](Settings& s) { s.weights = s.activations = DType::bf16; }},
+    {"spans, tanh", HeadKind::question_answering, [](Settings&) {}},
+    {"spans, documents, bf16", HeadKind::question_answering,
+     [](Settings& s) {
+       s.model.head.dense = HeadDense::none;
+       s.ragged = true;
+       s.weights = s.activations = DType::bf16;
+     }},
     {"numbers, mean, tanh, documents, bf16, llama", HeadKind::sequence_regression,
      [](Settings& s) {
        const layers::HeadSpec head = s.model.head;
@@ -225,12 +239,13 @@ TEST(SequenceHeadPredictions, AreTheClassesOfTheLeastLoss) {
 }
 
 TEST(SequenceHeadPredictions, OfAValidationAreTheSameUnderEveryLayout) {
-  for (const auto kind : {HeadKind::sequence_classification, HeadKind::sequence_regression}) {
+  for (const auto kind : {HeadKind::sequence_classification, HeadKind::sequence_regression,
+                          HeadKind::token_classification}) {
     Settings serial = toy_sequence_settings(kind);
     serial.ragged = true;
     if (kind == HeadKind::sequence_regression) serial.model.head.outputs = 1;
     serial.model.set_num_layers(4);
-    std::vector<double> predictions, targets;
+    std::vector<double> predictions, targets, answers;
     const auto validate = [&](const Settings& settings, bool is_first, const char* name) {
       check(settings, "toy settings");
       const ToySource source(settings);
@@ -244,14 +259,19 @@ TEST(SequenceHeadPredictions, OfAValidationAreTheSameUnderEveryLayout) {
         if (is_first) {
           predictions = said->predictions;
           targets = said->targets;
+          answers = said->answers;
         }
         EXPECT_EQ(said->predictions, predictions) << name;
         EXPECT_EQ(said->targets, targets) << name;
+        EXPECT_EQ(said->answers, answers) << name;
         world.set_device(nullptr);
       });
     };
     validate(serial, true, "serial");
     EXPECT_GT(targets.size(), 8u);
+    const bool of_tokens = kind == HeadKind::token_classification;
+    EXPECT_EQ(std::accumulate(answers.begin(), answers.end(), 0.0),
+              of_tokens ? static_cast<double>(targets.size()) : 0);
     EXPECT_GT(std::set<double>(predictions.begin(), predictions.end()).size(), 1u);
     for (const Way& way : kWays) {
       if (way.machine.threads > 1 || way.machine.isa != device::detect_isa()) continue;

@@ -27,7 +27,7 @@ bool pass_over(const Engine& engine, const data::BatchSource& source, int64_t sa
 std::optional<ValidationLoss> validation_loss(Engine& engine, const data::BatchSource& source,
                                               int64_t samples, FunctionRef<bool()> stop) {
   const parallel::Mesh& mesh = engine.mesh();
-  std::vector<double> sums, pairs, told, predictions, targets;
+  std::vector<double> sums, pairs, told, predictions, targets, answers;
   double weight = 0;
   const bool is_whole = pass_over(engine, source, samples, stop, [&](const data::HostBatch& batch) {
     const SampleLosses losses = engine.sample_losses(batch);
@@ -36,6 +36,7 @@ std::optional<ValidationLoss> validation_loss(Engine& engine, const data::BatchS
     std::ranges::copy(losses.told, std::back_inserter(told));
     std::ranges::copy(losses.predictions, std::back_inserter(predictions));
     std::ranges::copy(losses.targets, std::back_inserter(targets));
+    std::ranges::copy(losses.answers, std::back_inserter(answers));
     weight += batch.total_weight;
   });
   if (!is_whole) return std::nullopt;
@@ -52,6 +53,8 @@ std::optional<ValidationLoss> validation_loss(Engine& engine, const data::BatchS
   if (engine.predicts()) {
     result.predictions = of_all_ranks(mesh, predictions, "validation.predictions");
     result.targets = of_all_ranks(mesh, targets, "validation.targets");
+    if (shape.unit == layers::LossUnit::token)
+      result.answers = of_all_ranks(mesh, answers, "validation.answers");
   }
   if (!shape.pairs) return result;
   result.pair_loss =

@@ -11,13 +11,14 @@
 
 namespace megalith::engine {
 
-/// As StepResult says; of a head that answers once for each sequence (Engine::predicts) all that it
-/// said, in order, and what was right.
+/// As StepResult says; of a head that answers once for each unit (Engine::predicts) all that it
+/// said, in order, and what was right; where units are tokens also how many answers each sequence
+/// has.
 struct ValidationLoss {
   double loss = 0;
   std::optional<double> pair_loss;
   std::vector<double> told;
-  std::vector<double> predictions = {}, targets = {};
+  std::vector<double> predictions = {}, targets = {}, answers = {};
 };
 
 /// This data rank's part of the first `samples` samples, micro-batch after micro-batch, into

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "engine/not_finite.h"
 #include "engine/state.h"
+#include "metrics/tags.h"
 #include "spec/head_types.h"
 #include "train/agreement.h"
 #include "train/training_run.h"
@@ -121,10 +122,13 @@ bool TrainingRun::judge(bool saving) {
   return !spike || !rewind();
 }
 
-/// How well a validation of classes or numbers answers; nothing where losses are of tokens.
+/// How well a validation of classes or numbers answers; nothing of a language model.
 metrics::Scores TrainingRun::scores_of(const engine::ValidationLoss& validated) const {
   if (validated.targets.empty()) return {};
   const layers::HeadSpec& head = settings_.model.head;
+  if (head.kind == layers::HeadKind::token_classification)
+    return metrics::scores_of_tags(head.labels, validated.targets, validated.predictions,
+                                   validated.answers);
   return head.kind == layers::HeadKind::sequence_classification
              ? metrics::scores_of_classes(validated.targets, validated.predictions, head.outputs)
              : metrics::scores_of_numbers(validated.targets, validated.predictions);
