@@ -34,7 +34,7 @@ namespace {
 /// The model that is trained: the one that is there, or a classifier of it.
 models::ModelSpec tuned_model(const store::ModelSource& model, const config::Recipe& recipe) {
   if (recipe.tune.method == config::TuneMethod::classify)
-    return tune::classifier_of(model.spec(), recipe.tune.labels, recipe.tune.model);
+    return tune::classifier_of(model.spec(), recipe.tune);
   if (!model.spec().is_causal() || model.spec().is_encoder_decoder()) {
     throw UserError(
         "{}: tune.method {} learns the next token, and model.family {} is not a decoder alone",

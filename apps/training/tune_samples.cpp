@@ -7,8 +7,10 @@
 #include "base/log.h"
 #include "chat/conversation.h"
 #include "layers/virtual_tokens.h"
+#include "questions/question_windows.h"
 #include "tune/labelled_file.h"
 #include "tune/prompt_start.h"
+#include "tune/tagged_file.h"
 
 namespace megalith::apps {
 namespace {
@@ -57,6 +59,51 @@ auto with_form(const config::Recipe& recipe, const store::ModelSource& model, co
   return read(form);
 }
 
+/// Of questions each window is an example: in which of its tokens the answer begins and ends.
+std::vector<tune::Example> read_questions(const std::vector<std::string>& files,
+                                          const text::Tokenizer& tokenizer,
+                                          const questions::WindowRule& rule,
+                                          tune::ExampleCounts& counts) {
+  std::vector<tune::Example> examples;
+  for (const std::string& file : files) {
+    const questions::QuestionSet set = questions::read_question_file(file);
+    questions::QuestionEncoder encoder(tokenizer, rule);
+    for (const questions::Question& question : set.questions) {
+      ++counts.lines;
+      for (questions::QuestionWindow& window : encoder.windows(set, question)) {
+        const auto [first, last] = questions::answer_in(window, question);
+        tune::Example& example = examples.emplace_back(
+            tune::Example{std::move(window.ids), {}, std::move(window.types)});
+        example.learned.assign(example.ids.size(), 0);
+        example.target = tune::Target{.label = first, .last = last};
+      }
+    }
+  }
+  return examples;
+}
+
+/// Of texts or words with their classes, or questions with their answers.
+std::vector<tune::Example> read_classified(const std::vector<std::string>& files,
+                                           const config::Recipe& recipe,
+                                           const store::ModelSource& model,
+                                           const tune::LengthRule& rule,
+                                           tune::ExampleCounts& counts) {
+  const text::Tokenizer& tokenizer = model.require_tokenizer();
+  switch (recipe.tune.task) {
+    case config::ClassifyTask::sequence_classification:
+      break;
+    case config::ClassifyTask::token_classification:
+      return tune::read_tagged(files, tokenizer, recipe.tune.labels, rule, counts);
+    case config::ClassifyTask::question_answering:
+      return read_questions(files, tokenizer,
+                            {.most_tokens = rule.most_tokens,
+                             .stride = recipe.tune.stride,
+                             .has_types = model.spec().embedding.token_types > 1},
+                            counts);
+  }
+  return tune::read_labelled(files, tokenizer, recipe.tune.labels, rule, counts);
+}
+
 /// How `count` examples or pairs of some files fit into samples.
 template <typename Source>
 void say_sizes(const Source& source, const char* units, int64_t count, const tune::LengthRule& rule,
@@ -90,7 +137,8 @@ Samples read_samples(const std::vector<std::string>& files, const char* key,
                                            .virtual_tokens = virtual_tokens_of(recipe),
                                            .seed = static_cast<uint64_t>(recipe.run.seed),
                                            .shuffle = shuffle,
-                                           .numbers = recipe.tune.labels.size() == 1};
+                                           .numbers = recipe.tune.labels.size() == 1,
+                                           .spans = recipe.answers_questions()};
   if (recipe.compares()) {
     const auto source = std::make_shared<const tune::PreferenceSource>(
         with_form(recipe, model,
@@ -101,12 +149,11 @@ Samples read_samples(const std::vector<std::string>& files, const char* key,
     say_sizes(*source, "pairs", source->num_pairs(), rule, counts);
     return {source, source->most_learned(), source};
   }
-  const auto examples =
-      recipe.tune.method == config::TuneMethod::classify
-          ? tune::read_labelled(files, model.require_tokenizer(), recipe.tune.labels, rule, counts)
-          : with_form(recipe, model, [&](const tune::ExampleForm& form) {
-              return tune::read_examples(files, form, rule, counts);
-            });
+  const auto examples = recipe.tune.method == config::TuneMethod::classify
+                            ? read_classified(files, recipe, model, rule, counts)
+                            : with_form(recipe, model, [&](const tune::ExampleForm& form) {
+                                return tune::read_examples(files, form, rule, counts);
+                              });
   const auto source = std::make_shared<const tune::ExampleSource>(examples, options);
   say_sizes(*source, "examples", source->num_examples(), rule, counts);
   return {source, source->most_learned(), nullptr, source};

@@ -15,21 +15,25 @@
 
 namespace megalith::tune {
 
-/// What is to be said of a whole text: a class, or a number.
+/// What is to be said of a whole text: a class, or a number, or the first and the last token of a
+/// span.
 struct Target {
-  int32_t label = 0;
+  int32_t label = 0;  // of a span the first
   float number = 0;
+  int32_t last = 0;
 };
 
-/// Ids of a text, and of each whether its prediction is learned, at least two; or with a target,
-/// the ids that are read.
+/// Ids of a text, and of each whether its prediction is learned, at least two; or with a target or
+/// labels, the ids that are read.
 struct Example {
   std::vector<int32_t> ids;
   std::vector<uint8_t> learned;
   std::vector<int32_t> types = {};  // of the ids: which of two texts; empty: all 0
   std::optional<Target> target = {};
-  /// Tokens of the sequence that it makes: without a target the last one is only predicted.
-  int64_t tokens() const { return static_cast<int64_t>(ids.size()) - (target ? 0 : 1); }
+  std::vector<int32_t> labels = {};  // classes of the ids, -1: nothing is said; empty: of none
+  bool is_read() const { return target || !labels.empty(); }
+  /// Tokens of the sequence that it makes: of one that is predicted without the last.
+  int64_t tokens() const { return static_cast<int64_t>(ids.size()) - (is_read() ? 0 : 1); }
 };
 
 /// What makes ids of lines.

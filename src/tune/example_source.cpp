@@ -35,11 +35,13 @@ ExampleSource::ExampleSource(const std::vector<Example>& examples,
     begins_.push_back(std::ssize(ids_));
     types_.insert(types_.end(), example.types.begin(), example.types.end());
     types_.resize(ids_.size());
+    labels_.insert(labels_.end(), example.labels.begin(), example.labels.end());
     if (example.target) targets_.push_back(*example.target);
     lengths.push_back(example.tokens());
     num_tokens_ += example.tokens();
   }
   MEGA_CHECK(targets_.empty() || targets_.size() == examples.size(), "some have targets");
+  MEGA_CHECK(labels_.empty() || labels_.size() == ids_.size(), "some have labels");
   if (std::ranges::all_of(types_, [](int32_t type) { return type == 0; })) types_.clear();
   samples_ = packed_samples(lengths, options.sequence_length);
   for (const std::vector<int64_t>& sample : samples_) {
@@ -48,6 +50,10 @@ ExampleSource::ExampleSource(const std::vector<Example>& examples,
       const auto begin = learned_.begin() + begins_[static_cast<size_t>(example)];
       const auto end = learned_.begin() + begins_[static_cast<size_t>(example) + 1];
       learned += std::count(begin + 1, end, 1);
+      if (!labels_.empty()) {
+        const auto first = labels_.begin() + (begin - learned_.begin());
+        num_learned_ += (end - begin) - std::count(first, first + (end - begin), -1);
+      }
     }
     num_learned_ += targets_.empty() ? learned : std::ssize(sample);
     most_learned_ = std::max(most_learned_, learned);
@@ -61,9 +67,11 @@ std::string ExampleSource::fingerprint(const data::AtWork& at_work) const {
   sha.update(learned_.data(), learned_.size());
   sha.update(begins_.data(), begins_.size() * sizeof(begins_[0]));
   sha.update(types_.data(), types_.size() * sizeof(int32_t));
+  sha.update(labels_.data(), labels_.size() * sizeof(int32_t));
   for (const Target& target : targets_) {
     sha.update(&target.label, sizeof target.label);
     sha.update(&target.number, sizeof target.number);
+    if (options_.spans) sha.update(&target.last, sizeof target.last);
   }
   return "examples-" + sha.finish();
 }
@@ -77,6 +85,7 @@ void ExampleSource::end_sequence(int64_t sample, const Target* target,
     batch.target_numbers.push_back(target != nullptr ? target->number : 0);
   } else {
     batch.targets_T.push_back(target != nullptr ? target->label : 0);
+    if (options_.spans) batch.targets_T.push_back(target != nullptr ? target->last : 0);
   }
   batch.loss_weight_T.push_back(target != nullptr ? 1.0f : 0.0f);
   batch.total_weight += target != nullptr ? 1 : 0;
@@ -84,14 +93,15 @@ void ExampleSource::end_sequence(int64_t sample, const Target* target,
 
 void ExampleSource::append_example(size_t example, data::HostBatch& batch) const {
   const auto first = static_cast<size_t>(begins_[example]);
-  const auto last = static_cast<size_t>(begins_[example + 1]) - (targets_.empty() ? 1 : 0);
+  const bool predicted = targets_.empty() && labels_.empty();
+  const auto last = static_cast<size_t>(begins_[example + 1]) - (predicted ? 1 : 0);
   for (size_t i = first; i < last; ++i) {
     batch.ids_T.push_back(ids_[i]);
     batch.position_T.push_back(static_cast<int32_t>(i - first));
     if (!types_.empty()) batch.type_T.push_back(types_[i]);
     if (!targets_.empty()) continue;
-    const bool learned = learned_[i + 1] != 0;
-    batch.targets_T.push_back(ids_[i + 1]);
+    const bool learned = predicted ? learned_[i + 1] != 0 : labels_[i] >= 0;
+    batch.targets_T.push_back(predicted ? ids_[i + 1] : labels_[i]);
     batch.loss_weight_T.push_back(learned ? 1.0f : 0.0f);
     batch.total_weight += learned ? 1 : 0;
   }

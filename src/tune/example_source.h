@@ -5,7 +5,7 @@
 // one sequence more, of token 0, which weighs nothing.
 //
 // Of examples with targets each sequence is a unit of loss (heads/head.h); what fills a sample is
-// one of weight 0.
+// one of weight 0. Of examples with labels each token is one, of weight 0 without a label.
 //
 // An epoch is every sample once, in an order of its own.
 #pragma once
@@ -27,6 +27,7 @@ struct ExampleSourceOptions {
   uint64_t seed = 0;
   bool shuffle = true;
   bool numbers = false;  // targets are numbers, not classes
+  bool spans = false;    // or spans
 };
 
 /// UserError when an id behind the virtual tokens is none of the vocabulary's: at or above it one
@@ -63,6 +64,7 @@ class ExampleSource final : public data::BatchSource {
   std::vector<uint8_t> learned_;               // of each id
   std::vector<int32_t> types_;                 // likewise; empty: all 0
   std::vector<int64_t> begins_;                // of examples, and the end
+  std::vector<int32_t> labels_;                // of each id; empty: of none
   std::vector<Target> targets_;                // of examples; empty: tokens are learned
   bool numbers_;                               // they are numbers
   std::vector<std::vector<int64_t>> samples_;  // examples of each

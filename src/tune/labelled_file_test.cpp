@@ -118,19 +118,37 @@ TEST(Classifier, IsTheFamilysClass) {
   models::ModelSpec bert =
       models::family_named("bert", "test")
           .make({.layers = 1, .hidden = 8, .heads = 2, .context = 8, .vocab = 20}, "test");
-  const models::ModelSpec made = classifier_of(bert, {"no", "yes", "maybe"}, "test");
+  const auto of = [](const models::ModelSpec& model, std::vector<std::string> labels,
+                     config::ClassifyTask task = config::ClassifyTask::sequence_classification) {
+    config::TuneSection tune;
+    tune.model = "test";
+    tune.task = task;
+    tune.labels = std::move(labels);
+    return classifier_of(model, tune);
+  };
+  const models::ModelSpec made = of(bert, {"no", "yes", "maybe"});
   EXPECT_EQ(made.head.kind, layers::HeadKind::sequence_classification);
   EXPECT_THAT(made.head.labels, ElementsAre("no", "yes", "maybe"));
   EXPECT_EQ(made.head.dense, layers::HeadDense::tanh);
-  EXPECT_EQ(classifier_of(bert, {"score"}, "test").head.kind,
-            layers::HeadKind::sequence_regression);
-  EXPECT_EQ(classifier_of(made, {"no", "yes", "maybe"}, "test"), made);
-  const auto fault = [](const models::ModelSpec& model) {
-    return fault_of([&] { classifier_of(model, {"no", "yes"}, "test"); });
+  EXPECT_EQ(of(bert, {"score"}).head.kind, layers::HeadKind::sequence_regression);
+  EXPECT_EQ(of(made, {"no", "yes", "maybe"}), made);
+  const auto fault = [&](const models::ModelSpec& model) {
+    return fault_of([&] { of(model, {"no", "yes"}); });
   };
   EXPECT_THAT(fault(made), HasSubstr("is a classifier of no, yes, maybe"));
   EXPECT_THAT(fault(models::family_named("llama", "test").make({}, "test")),
               HasSubstr("needs an encoder"));
+  // Of the same labels, but of something else.
+  constexpr auto kTokens = config::ClassifyTask::token_classification;
+  const models::ModelSpec tags = of(made, {"no", "yes"}, kTokens);
+  EXPECT_EQ(tags.head.kind, layers::HeadKind::token_classification);
+  EXPECT_EQ(tags.head.dense, layers::HeadDense::none);
+  EXPECT_EQ(of(tags, {"no", "yes"}, kTokens), tags);
+  EXPECT_THAT(fault_of([&] {
+                of(tags, {"yes", "no"}, kTokens);
+              }),
+              HasSubstr("is a classifier of no, yes"));
+  EXPECT_EQ(of(tags, {"yes", "no"}).head.kind, layers::HeadKind::sequence_classification);
 }
 
 }  // namespace

@@ -19,7 +19,8 @@ constexpr std::string_view kReplaced[] = {
     "train.masking.", "train.fim.", "train.spans.",    "train.init"};
 constexpr int64_t kLargestSeed = 9'000'000'000'000'000;
 constexpr std::string_view kOfTexts[] = {"tune.template"};
-constexpr std::string_view kOfLabels[] = {"tune.labels"};
+constexpr std::string_view kOfLabels[] = {"tune.labels", "tune.task"};
+constexpr std::string_view kOfQuestions[] = {"tune.stride"};
 constexpr std::string_view kOfLora[] = {"tune.rank", "tune.alpha", "tune.dropout", "tune.rslora"};
 constexpr std::string_view kOfVirtualTokens[] = {"tune.virtual_tokens"};
 constexpr std::string_view kOfPrompts[] = {"tune.prompt_init", "tune.prompt_text"};
@@ -32,7 +33,19 @@ bool begins_with_one(std::string_view path, std::span<const std::string_view> be
       beginnings, [&](std::string_view beginning) { return path.starts_with(beginning); });
 }
 
+/// Questions are answered by places in their texts, which windows hold whatever their length.
+void check_questions(const config::Recipe& r, std::vector<std::string>& faults) {
+  if (!r.tune.labels.empty())
+    faults.emplace_back(
+        "tune.labels has no effect with tune.task: question_answering; take it out of the recipe");
+  if (r.tune.overlong != config::Overlong::drop)
+    faults.emplace_back(
+        "tune.overlong has no effect with tune.task: question_answering, which cuts texts into "
+        "windows; take it out of the recipe");
+}
+
 void check_labels(const config::Recipe& r, std::vector<std::string>& faults) {
+  const bool of_tokens = r.tune.task == config::ClassifyTask::token_classification;
   std::vector<std::string> labels = r.tune.labels;
   if (labels.empty())
     faults.emplace_back(
@@ -40,8 +53,16 @@ void check_labels(const config::Recipe& r, std::vector<std::string>& faults) {
   std::ranges::sort(labels);
   if (std::ranges::adjacent_find(labels) != labels.end())
     faults.emplace_back("tune.labels names a class twice");
-  if (r.tune.overlong == config::Overlong::truncate)
-    faults.emplace_back("tune.overlong: truncate is not built for classify; set drop or refuse");
+  if (of_tokens && labels.size() == 1)
+    faults.emplace_back("tune.task: token_classification needs two tune.labels at least");
+  if (r.tune.overlong == config::Overlong::truncate && !of_tokens)
+    faults.emplace_back(
+        "tune.overlong: truncate is not built for classify of whole texts; set drop or refuse");
+}
+
+void check_classes(const config::Recipe& r, std::vector<std::string>& faults) {
+  const bool answers = r.tune.task == config::ClassifyTask::question_answering;
+  answers ? check_questions(r, faults) : check_labels(r, faults);
   if (r.train.sample_every > 0)
     faults.emplace_back("train.sample_every: a classifier continues no text; set it to 0");
 }
@@ -84,7 +105,7 @@ void check_preferences(const config::Recipe& r, std::vector<std::string>& faults
 }
 
 void check_what_is_given(const config::Recipe& r, std::vector<std::string>& faults) {
-  if (r.tune.method == TuneMethod::classify) check_labels(r, faults);
+  if (r.tune.method == TuneMethod::classify) check_classes(r, faults);
   if (r.tune.objective == config::TuneObjective::dpo) check_preferences(r, faults);
   if (r.tune.data.empty())
     faults.emplace_back("tune.data names no file of examples; set it to a file of JSON lines");
@@ -151,6 +172,11 @@ void check_recipe(const config::Recipe& recipe, const config::Recipe& standard,
     if (begins_with_one(change.path, kOfEncoders)) unread(change.path, encodes, "p_tuning");
     if (begins_with_one(change.path, kOfModules)) unread(change.path, lora || ia3, "lora or ia3");
     if (begins_with_one(change.path, kOfLabels)) unread(change.path, classifies, "classify");
+    if (begins_with_one(change.path, kOfQuestions) &&
+        (!classifies || recipe.tune.task != config::ClassifyTask::question_answering))
+      faults.push_back(fmt::format(
+          "{} has no effect without tune.task: question_answering; take it out of the recipe",
+          change.path));
     if (begins_with_one(change.path, kOfTexts)) unread(change.path, !classifies, "full");
     if (begins_with_one(change.path, kOfPreferences) &&
         recipe.tune.objective != config::TuneObjective::dpo)

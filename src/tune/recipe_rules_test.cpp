@@ -155,6 +155,44 @@ TEST(RecipeRules, NameWhatHasNoMeaning) {
   refused([](auto& r) { r.tune.labels = {"a", "b"}; }, "tune.labels has no effect");
 }
 
+TEST(RecipeRules, OfClassesOfWordsAndOfAnswers) {
+  const auto of = [](config::ClassifyTask task, auto change) {
+    return fault([=](config::Recipe& r) {
+      r.tune.method = config::TuneMethod::classify;
+      r.tune.task = task;
+      change(r);
+    });
+  };
+  constexpr auto kWords = config::ClassifyTask::token_classification,
+                 kAnswers = config::ClassifyTask::question_answering;
+  EXPECT_EQ(of(kWords,
+               [](auto& r) {
+                 r.tune.labels = {"O", "B-X"};
+                 r.tune.overlong = config::Overlong::truncate;
+               }),
+            "");
+  EXPECT_THAT(of(kWords, [](auto& r) { r.tune.labels = {"O"}; }), HasSubstr("two tune.labels"));
+  EXPECT_THAT(of(kWords, [](auto&) {}), HasSubstr("tune.labels names no class"));
+  EXPECT_THAT(of(kWords,
+                 [](auto& r) {
+                   r.tune.labels = {"O", "B-X"};
+                   r.tune.stride = 64;
+                 }),
+              HasSubstr("tune.stride has no effect without tune.task: question_answering"));
+  EXPECT_EQ(of(kAnswers, [](auto& r) { r.tune.stride = 64; }), "");
+  EXPECT_THAT(of(kAnswers,
+                 [](auto& r) {
+                   r.tune.labels = {"O", "B-X"};
+                 }),
+              HasSubstr("tune.labels has no effect with tune.task: question_answering"));
+  EXPECT_THAT(of(kAnswers, [](auto& r) { r.tune.overlong = config::Overlong::refuse; }),
+              HasSubstr("tune.overlong has no effect with tune.task: question_answering"));
+  EXPECT_THAT(of(kAnswers, [](auto& r) { r.train.sample_every = 1; }),
+              HasSubstr("train.sample_every"));
+  EXPECT_THAT(fault([](auto& r) { r.tune.task = kWords; }),
+              HasSubstr("tune.task has no effect with tune.method: full"));
+}
+
 TEST(RecipeRules, OfPreferences) {
   const auto dpo = [](auto change) {
     return fault([=](config::Recipe& r) {
