@@ -11,6 +11,7 @@
 #include "apps/checkpoint_options.h"
 #include "apps/command.h"
 #include "apps/evaluate_lines.h"
+#include "apps/evaluate_marks.h"
 #include "apps/evaluate_sequences.h"
 #include "apps/tasks/tasks.h"
 #include "base/error.h"
@@ -176,6 +177,8 @@ void add_evaluate(CLI::App& app, Invocation& invocation) {
     });
   }
   add_sequence_commands(parent, invocation);
+  add_tags(parent, invocation);
+  add_answers(parent, invocation);
   add_tasks(parent, invocation);
   add_glue(parent, invocation);
   add_compare(parent, invocation);

@@ -92,7 +92,7 @@ int classify(const CheckpointOptions& options, const std::string& input) {
   const auto source = store::ModelSource::open(options.path);
   const layers::HeadSpec& head = source.spec().head;
   inference::require_outputs(source.spec());
-  const bool of_tokens = head.kind == layers::HeadKind::token_classification;
+  const bool of_tokens = layers::reads_each_token(head.kind);
   const Readings readings = readings_of(source, input);
   on_model_ranks(options, source, shown(readings), [&](const ModelRank& rank) {
     inference::SequenceReader reader(rank.engine.model());
@@ -104,9 +104,11 @@ int classify(const CheckpointOptions& options, const std::string& input) {
           print_json({{"logits", all[i][0]}, {"label", label_of(head, all[i][0])}});
           continue;
         }
-        ordered_json labels = ordered_json::array();
-        for (const std::vector<double>& outputs : all[i]) labels.push_back(label_of(head, outputs));
-        print_json({{"ids", run[i].ids}, {"logits", all[i]}, {"label", labels}});
+        ordered_json line = {{"ids", run[i].ids}, {"logits", all[i]}};
+        const bool has_classes = head.kind == layers::HeadKind::token_classification;
+        for (size_t t = 0; has_classes && t < all[i].size(); ++t)
+          line["label"].push_back(label_of(head, all[i][t]));
+        print_json(line);
       }
     });
   });
