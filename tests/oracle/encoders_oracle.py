@@ -3,8 +3,8 @@
 """Folders of every family of encoders, in and out (families_oracle.py has the decoders).
 
 In:       random models of awkward shapes, made by the family's own class: log probabilities of masked tokens, logits of
-          classes of sequences and of tokens, numbers, and last hidden states; the root mean square error of each against
-          float64 is at most 1.5 times that of transformers in float32
+          classes of sequences and of tokens, of begins and ends of answers, numbers, and last hidden states; the root mean
+          square error of each against float64 is at most 1.5 times that of transformers in float32
 Out:      to a megalith folder and back: every tensor keeps its bits, the family's class opens it without a word, and its
           outputs are those of the first folder to the bit
 Refused:  what a class can be asked for and has no code here is an error that names the key
@@ -75,7 +75,7 @@ MODELS["crammed"] = {
 }
 REFUSED = {
     "bert": {"position_embedding_type": "relative_key", "is_decoder": True, "hidden_act": "mish",
-             "architectures": ["BertForQuestionAnswering"]},
+             "architectures": ["BertForMultipleChoice"]},
     "roberta": {"position_embedding_type": "relative_key_query", "is_decoder": True, "hidden_act": "mish"},
     "albert": {"inner_group_num": 2, "is_decoder": True, "hidden_act": "mish"},
     "crammed": {"arch.nonlin": "Mishglu", "arch.norm": "RMSNorm", "arch.attention.rotary_embedding": True,
@@ -93,9 +93,11 @@ HEADS = {
     "classes": (transformers.AutoModelForSequenceClassification, ["classify"], "logits"),
     "a number": (transformers.AutoModelForSequenceClassification, ["classify"], "logits"),
     "classes of tokens": (transformers.AutoModelForTokenClassification, ["classify"], "logits"),
+    "spans": (transformers.AutoModelForQuestionAnswering, ["classify"], "logits"),
 }
+OF_TOKENS = ("classes of tokens", "spans")
 # Of the class's own heads all but these.
-NO_HEADS = {"crammed": ("classes", "a number", "classes of tokens")}
+NO_HEADS = {"crammed": ("classes", "a number", "classes of tokens", "spans")}
 
 
 def config_of(family, settings, head):
@@ -159,6 +161,9 @@ def output_of(model, head, line):
         if head in ("rows", "first rows"):
             rows = model(ids, **extra).last_hidden_state[0]
             return (rows.mean(0) if head == "rows" else rows[0]).double()
+        if head == "spans":
+            said = model(ids, **extra)
+            return torch.stack((said.start_logits[0], said.end_logits[0]), -1).flatten().double()
         return model(ids, **extra).logits[0].flatten().double()
 
 
@@ -193,7 +198,7 @@ def compare_model(checks, name, program, config, head, folder):
     folder.mkdir()
     try:
         random_model(theirs, config, auto)
-        lines, file = random_lines(config, 6 if head in ("masked", "classes of tokens") else 96), folder / "lines.jsonl"
+        lines, file = random_lines(config, 6 if head in ("masked", *OF_TOKENS) else 96), folder / "lines.jsonl"
         model, _ = opened(theirs, auto)
         double = copy.deepcopy(model).double()
         with in_double(double):

@@ -12,7 +12,7 @@ from refusals import Refusals
 MEMORY = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 COMMANDS = ("tokenizer train", "tokenizer encode", "tokenizer decode", "tokenizer chat", "tokenizer convert", "pack", "train", "tune", "generate", "serve", "evaluate score", "evaluate perplexity",
-            "evaluate embed", "evaluate classify", "evaluate tasks", "evaluate glue", "evaluate compare", "plan", "convert", "report", "bench gemm", "bench train", "bench decode", "bench embed", "bench tokenizer", "bench grammar", "bench layouts", "bench machine", "bench collective", "doctor",
+            "evaluate embed", "evaluate classify", "evaluate tags", "evaluate answers", "evaluate tasks", "evaluate glue", "evaluate compare", "plan", "convert", "report", "bench gemm", "bench train", "bench decode", "bench embed", "bench tokenizer", "bench grammar", "bench layouts", "bench machine", "bench collective", "doctor",
             "completion", "man")
 
 

@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Words that a tuned encoder tags, and answers that it finds in texts: python3 marks_test.py PROGRAM"""
+import json
+import random
+import unittest
+
+from program import ROOT, run, run_json
+from seeds_test import Classifiers
+
+NOUNS, VERBS = ("cat", "dog", "bird", "fish", "man"), ("sees", "likes", "finds", "eats")
+TAGS = {"cat": "B-ANIMAL", "dog": "B-ANIMAL", "bird": "B-ANIMAL", "fish": "B-ANIMAL", "man": "B-PERSON"}
+LAYOUTS = (("parallel.tensor=2",), ("parallel.tensor=2", "parallel.sequence=true"), ("parallel.pipeline=2",),
+           ("parallel.data=2", "parallel.zero=1"), ("train.micro_batch=1",), ("memory.recompute=full",))
+
+
+def sentence(draw):
+    return ["the", draw.choice(NOUNS), draw.choice(VERBS), "the", draw.choice(NOUNS), "."]
+
+
+class Marks(Classifiers):
+    def same_under_every_layout(self, out, settings):
+        for number, layout in enumerate(LAYOUTS):
+            self.tune(f"{out}-x{number}", *settings, *layout)
+            self.assertEqual(self.state(out), self.state(f"{out}-x{number}"), layout)
+
+    def recipe_runs(self, name, settings):
+        overrides = (f"run.out={self.folder / f'recipe-{name}'}", "run.threads=1", "train.epochs=", "train.steps=1", "train.sequence_length=32",
+                     f"tune.model={self.encoder}", *settings)
+        words = [word for override in overrides for word in ("--set", override)]
+        self.assertEqual(run_json("tune", ROOT / f"recipes/tune/{name}.yaml", *words)["status"], "finished")
+
+    def folder_of(self, out, name):
+        """The run as the family's own class, and its config.json."""
+        hf = self.folder / f"{out}-hf"
+        run("convert", "--from", self.folder / out, "--to", hf, "--format", "hf")
+        config = json.loads((hf / "config.json").read_text())
+        self.assertEqual(config["architectures"], [name])
+        return hf, config
+
+
+class Tags(Marks):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        draw = random.Random(4)
+        cls.columns, cls.lines = cls.folder / "train.conll", cls.folder / "held.tagged.jsonl"
+        cls.columns.write_text("-DOCSTART- -X- O\n\n" + "\n".join(
+            "".join(f"{word} X {TAGS.get(word, 'O')}\n" for word in sentence(draw)) for _ in range(80)))
+        cls.lines.write_text("".join(json.dumps({"tokens": words, "ner_tags": [TAGS.get(word, "O") for word in words]}) + "\n"
+                                     for words in (sentence(draw) for _ in range(20))))
+        cls.settings = ("tune.seeds=1", "tune.task=token_classification", f"tune.data={cls.columns}", f"tune.validation={cls.lines}",
+                        "tune.labels=[O, B-ANIMAL, B-PERSON]", "train.steps=40", "train.validate_every=20", "optimizer.lr=1e-2")
+
+    def test_tags_of_words(self):
+        last = self.tune("tags", *self.settings)
+        scores = last["validation_scores"]
+        self.assertEqual(list(scores), ["f1", "precision", "recall", "accuracy"])
+        self.assertGreater(scores["f1"], 0.9)
+        self.same_under_every_layout("tags", self.settings)
+        hf, config = self.folder_of("tags", "BertForTokenClassification")
+        self.assertEqual(config["id2label"], {"0": "O", "1": "B-ANIMAL", "2": "B-PERSON"})
+        said = run_json("evaluate", "tags", "--checkpoint", hf, "--input", self.lines, "--threads", 1)
+        self.assertEqual(said, {"metrics": scores, "examples": 20, "words": 120})
+        self.assertIn("120 words of 20 texts", run("evaluate", "tags", "--checkpoint", hf, "--input", self.lines, "--ranks", 2, "--threads", 2))
+        text = self.folder / "text.jsonl"
+        text.write_text('{"text": "the man sees the cat ."}\n')
+        one = run_json("evaluate", "classify", "--checkpoint", hf, "--input", text, "--threads", 1)
+        self.assertEqual(len(one["label"]), len(one["ids"]))
+        self.assertEqual([label for label in one["label"] if label != "O"][:2], ["B-PERSON", "B-ANIMAL"])
+        # It goes on, and becomes a classifier of texts too.
+        again = self.tune("again", *self.settings, f"tune.model={hf}", "train.steps=1", "train.validate_every=1")
+        self.assertLess(again["loss"], 0.5)
+        self.assertIn("is a classifier of O, B-ANIMAL, B-PERSON", self.tune("no", *self.settings, f"tune.model={hf}", "tune.labels=[O, B-X]", code=2))
+        self.recipe_runs("tags", self.settings[2:3] + self.settings[4:5])
+        self.assertEqual(self.tune("texts", "tune.seeds=1", f"tune.model={hf}", "train.steps=1", "train.validate_every=1")["status"], "finished")
+
+    def test_what_is_wrong_is_named(self):
+        bad = self.folder / "bad.conll"
+        bad.write_text("the O\ncat B-PLANT\n")
+        for overrides, expected in (
+                ((f"tune.data={bad}",), "bad.conll:2: has a label \"B-PLANT\""),
+                (("tune.labels=[O]",), "token_classification needs two tune.labels"),
+                (("tune.stride=3",), "tune.stride has no effect without tune.task: question_answering"),
+                (("tune.method=full", "tune.labels=[]"), "tune.task has no effect with tune.method: full")):
+            self.assertIn(expected, self.tune("no", *self.settings, *overrides, code=2))
+        self.assertIn("tags need a model whose head has classes of tokens",
+                      run("evaluate", "tags", "--checkpoint", self.encoder, "--input", self.lines, code=2))
+
+
+class Answers(Marks):
+    """Who the man is, in texts that tell of him once or not at all."""
+
+    @classmethod
+    def questions(cls, name, count, seed, unanswerable):
+        draw, articles = random.Random(seed), []
+        for number in range(count):
+            words = [word if word != "man" else "dog" for _ in range(3) for word in sentence(draw)]
+            is_answered = not unanswerable or number % 3 > 0
+            if is_answered:
+                words[draw.choice((1, 4, 7, 10, 13, 16))] = "man"
+            context = " ".join(words)
+            answers = [{"text": "the man", "answer_start": context.index("the man")}] if is_answered else []
+            question = {"id": f"{name}-{number}", "question": "the man sees", "answers": answers}
+            articles.append({"paragraphs": [{"context": context, "qas": [question | ({"is_impossible": not is_answered} if unanswerable else {})]}]})
+        path = cls.folder / f"{name}.json"
+        path.write_text(json.dumps({"version": "2.0" if unanswerable else "1.1", "data": articles}))
+        return path
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.data, cls.held = cls.questions("squad", 60, 1, True), cls.questions("held", 20, 2, True)
+        cls.settings = ("tune.seeds=1", "tune.task=question_answering", f"tune.data={cls.data}", f"tune.validation={cls.held}", "tune.labels=[]",
+                        "tune.stride=6", "train.sequence_length=16", "train.steps=80", "train.validate_every=80", "train.global_batch=8",
+                        "optimizer.lr=1e-2")
+
+    def test_answers_in_texts(self):
+        last = self.tune("answers", *self.settings)
+        self.assertLess(last["validation_loss"], 1)
+        self.assertNotIn("validation_scores", last)
+        self.same_under_every_layout("answers", self.settings)
+        hf, config = self.folder_of("answers", "BertForQuestionAnswering")
+        self.assertNotIn("problem_type", config)
+        command = ("evaluate", "answers", "--checkpoint", hf, "--input", self.held, "--length", 16, "--stride", 6)
+        said = run_json(*command, "--threads", 1, "--output", self.folder / "said.json")
+        self.assertEqual(said["examples"], 20)
+        self.assertGreater(said["metrics"]["f1"], 70)
+        self.assertGreater(said["metrics"]["unanswerable_f1"], 50)
+        texts = json.loads((self.folder / "said.json").read_text())
+        self.assertIn("the man", texts.values())
+        glue = run_json("evaluate", "glue", "--task", "squad", "--predictions", self.folder / "said.json", "--labels", self.held)
+        self.assertEqual(glue["metrics"], {name: said["metrics"][name] for name in ("exact_match", "f1")})
+        self.assertEqual(run_json(*command, "--ranks", 2, "--threads", 2), said)
+        self.assertIn("5 questions", run(*command, "--limit", 5, "--threads", 1))
+        # A text that fits is one window.
+        whole = run_json("evaluate", "answers", "--checkpoint", hf, "--input", self.held, "--threads", 1)
+        self.assertEqual(whole["examples"], 20)
+        again = self.tune("again", *self.settings, f"tune.model={hf}", "train.steps=1", "train.validate_every=1")
+        self.assertLess(again["loss"], 1.5)
+        self.recipe_runs("answers", self.settings[2:3] + ("tune.stride=6",))
+
+    def test_what_is_wrong_is_named(self):
+        bad = self.folder / "bad.json"
+        bad.write_text(self.held.read_text().replace('"answer_start": ', '"answer_start": 1'))
+        for overrides, expected in (
+                ((f"tune.data={bad}",), "does not stand at character 1"),
+                (("tune.labels=[a, b]",), "tune.labels has no effect with tune.task: question_answering"),
+                (("tune.overlong=refuse",), "tune.overlong has no effect with tune.task: question_answering"),
+                (("tune.stride=12",), "leaves room for")):
+            self.assertIn(expected, self.tune("no", *self.settings, *overrides, code=2))
+        self.assertIn("answers need a model whose head says where they begin and end",
+                      run("evaluate", "answers", "--checkpoint", self.encoder, "--input", self.held, code=2))
+
+
+if __name__ == "__main__":
+    unittest.main()
