@@ -27,7 +27,8 @@ import transformers
 
 from comparison import TEXT, Checks, model_arguments, run
 
-STEPS, RATE, LENGTH, STRIDE = 10, 1e-3, 64, 16
+STEPS, RATE, LENGTH, STRIDE = 10, 1e-3, 128, 32
+LONG, SHARED = 192, 64  # windows that are answered in
 LABELS = ["O", "B-A", "I-A", "B-B", "I-B"]
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48, "initializer_range": 0.3,
          "hidden_dropout_prob": 0, "attention_probs_dropout_prob": 0, "pad_token_id": 0}
@@ -219,13 +220,13 @@ def answers_loss(windows):
 
 
 def best_answer(windows, outputs, context, may_be_none):
-    candidates, none = [], min((starts[0] + ends[0]).item() for starts, ends in outputs)
+    candidates, none = [], min(starts[0] + ends[0] for starts, ends in outputs)
     for (_, _, places), (starts, ends) in zip(windows, outputs):
-        for first in torch.argsort(starts, descending=True, stable=True)[:20].tolist():
-            for last in torch.argsort(ends, descending=True, stable=True)[:20].tolist():
+        for first in sorted(range(len(starts)), key=lambda t: -starts[t])[:20]:
+            for last in sorted(range(len(ends)), key=lambda t: -ends[t])[:20]:
                 if places[first] is None or places[last] is None or last < first or last - first + 1 > 30:
                     continue
-                candidates.append(((starts[first] + ends[last]).item(), places[first][0], places[last][1]))
+                candidates.append((starts[first] + ends[last], places[first][0], places[last][1]))
     best = max(candidates, key=lambda one: one[0], default=None)
     if best is None or (may_be_none and none > best[0]):
         return ""
@@ -254,13 +255,13 @@ def compare_answers(checks, program, family, tokenizer_file, source, folder, una
     data, path = questions_of(source, unanswered), folder / f"set-{unanswered}.json"
     path.write_text(json.dumps(data))
     model, tokenizer = opened(folder / "answers", QUESTIONS, torch.float32), tokenizers.Tokenizer.from_file(str(tokenizer_file))
-    run(program, "evaluate", "answers", "--checkpoint", folder / "answers", "--input", path, "--length", 128, "--stride", 32, "--output", folder / "said.json")
+    run(program, "evaluate", "answers", "--checkpoint", folder / "answers", "--input", path, "--length", LONG, "--stride", SHARED, "--output", folder / "said.json")
     said, differ, scores, count = json.loads((folder / "said.json").read_text()), [], [], 0
     with torch.no_grad():
         for context, question in each_question(data):
-            windows = list(windows_of(tokenizer, context, question["question"], 128, 32))
+            windows = list(windows_of(tokenizer, context, question["question"], LONG, SHARED))
             count += len(windows)
-            outputs = [outputs_of(model, ids, types) for ids, types, _ in windows]
+            outputs = [[column.tolist() for column in outputs_of(model, ids, types)] for ids, types, _ in windows]
             if best_answer(windows, outputs, context, unanswered) != said[question["id"]]:
                 differ.append(question["id"])
             scores.append(squad(said[question["id"]], [answer["text"] for answer in question["answers"]]))
@@ -291,7 +292,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         pieces = folder / "pieces.json"
-        run(arguments.megalith, "tokenizer", "train", "--kind", "wordpiece", "--input", arguments.text, "--vocab-size", 600, "--output", pieces)
+        run(arguments.megalith, "tokenizer", "train", "--kind", "wordpiece", "--input", arguments.text, "--vocab-size", 6000, "--output", pieces)
         families = {"bert": pieces}
         if (data / "tokenizers/roberta-base/tokenizer.json").exists():
             families["roberta"] = data / "tokenizers/roberta-base/tokenizer.json"
