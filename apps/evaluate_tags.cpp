@@ -75,6 +75,7 @@ int judge_tags(const TagOptions& o, bool json) {
   const std::vector<tune::Example> examples =
       tune::read_tagged({o.input}, source.require_tokenizer(), names,
                         {"--input", source.spec().context, config::Overlong::truncate}, counts);
+  if (examples.empty()) throw UserError("{}: has no words with tags", o.input);
   if (counts.truncated + counts.dropped > 0)
     log::warning(
         "{}: {} texts are longer than the model's context; what is beyond it does not "

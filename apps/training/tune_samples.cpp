@@ -92,8 +92,11 @@ std::vector<tune::Example> read_classified(const std::vector<std::string>& files
   switch (recipe.tune.task) {
     case config::ClassifyTask::sequence_classification:
       break;
-    case config::ClassifyTask::token_classification:
-      return tune::read_tagged(files, tokenizer, recipe.tune.labels, rule, counts);
+    case config::ClassifyTask::token_classification: {
+      auto examples = tune::read_tagged(files, tokenizer, recipe.tune.labels, rule, counts);
+      tune::require_examples(!examples.empty(), rule, counts);
+      return examples;
+    }
     case config::ClassifyTask::question_answering:
       return read_questions(files, tokenizer,
                             {.most_tokens = rule.most_tokens,

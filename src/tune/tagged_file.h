@@ -39,7 +39,8 @@ class TaggedEncoder {
   int64_t special_;  // tokens around a text
 };
 
-/// All texts of the files. As read_examples.
+/// All texts of the files, as far as `rule` keeps them; there may be none. UserErrors name the file
+/// and the line.
 std::vector<Example> read_tagged(const std::vector<std::string>& files,
                                  const text::Tokenizer& tokenizer,
                                  const std::vector<std::string>& labels, const LengthRule& rule,

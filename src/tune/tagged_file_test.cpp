@@ -21,8 +21,10 @@ class TaggedFile : public FileTest {
                             int64_t most_tokens = 50,
                             config::Overlong overlong = config::Overlong::drop) {
     counts_ = {};
-    return read_tagged({put(name, content)}, words_, kNames, {"tune.data", most_tokens, overlong},
-                       counts_);
+    const LengthRule rule{"tune.data", most_tokens, overlong};
+    auto examples = read_tagged({put(name, content)}, words_, kNames, rule, counts_);
+    require_examples(!examples.empty(), rule, counts_);
+    return examples;
   }
   std::string fault(const std::string& name, std::string_view content) {
     return fault_of([&] { read(name, content); });

@@ -24,6 +24,10 @@ class Marks(Classifiers):
             self.tune(f"{out}-x{number}", *settings, *layout)
             self.assertEqual(self.state(out), self.state(f"{out}-x{number}"), layout)
 
+    def planned(self, out):
+        memory = json.loads((self.folder / out / "run.json").read_text())["memory"]
+        self.assertEqual(memory["planned"]["total"], memory["measured"]["total"])
+
     def recipe_runs(self, name, settings):
         overrides = (f"run.out={self.folder / f'recipe-{name}'}", "run.threads=1", "train.epochs=", "train.steps=1", "train.sequence_length=32",
                      f"tune.model={self.encoder}", *settings)
@@ -57,6 +61,7 @@ class Tags(Marks):
         scores = last["validation_scores"]
         self.assertEqual(list(scores), ["f1", "precision", "recall", "accuracy"])
         self.assertGreater(scores["f1"], 0.9)
+        self.planned("tags")
         self.same_under_every_layout("tags", self.settings)
         hf, config = self.folder_of("tags", "BertForTokenClassification")
         self.assertEqual(config["id2label"], {"0": "O", "1": "B-ANIMAL", "2": "B-PERSON"})
@@ -84,6 +89,9 @@ class Tags(Marks):
                 (("tune.stride=3",), "tune.stride has no effect without tune.task: question_answering"),
                 (("tune.method=full", "tune.labels=[]"), "tune.task has no effect with tune.method: full")):
             self.assertIn(expected, self.tune("no", *self.settings, *overrides, code=2))
+        empty = self.folder / "empty.conll"
+        empty.write_text("\n")
+        self.assertIn("no example that fits", self.tune("no", *self.settings, f"tune.data={empty}", code=2))
         self.assertIn("tags need a model whose head has classes of tokens",
                       run("evaluate", "tags", "--checkpoint", self.encoder, "--input", self.lines, code=2))
 
@@ -119,6 +127,7 @@ class Answers(Marks):
         last = self.tune("answers", *self.settings)
         self.assertLess(last["validation_loss"], 1)
         self.assertNotIn("validation_scores", last)
+        self.planned("answers")
         self.same_under_every_layout("answers", self.settings)
         hf, config = self.folder_of("answers", "BertForQuestionAnswering")
         self.assertNotIn("problem_type", config)
