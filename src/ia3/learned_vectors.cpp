@@ -83,7 +83,8 @@ class OutputVector final : public layers::ProductFactors {
                             device::Tensor& made) const override {
     return multiplied(context, dy_TO, l_->compute(), made);
   }
-  void add_output_gradients(Context& context, ConstView dy_TO, ConstView z_TO) const override {
+  void add_output_gradients(Context& context, const Batch&, ConstView dy_TO, ConstView,
+                            View z_TO) const override {
     add_gradient(context, *l_, dy_TO, z_TO);
     for (const View& others : others_of(l_->gradient_sum())) kernels::fill(context.exec, others, 0);
   }
