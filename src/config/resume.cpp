@@ -184,6 +184,7 @@ constexpr auto kRules = std::to_array<ResumeRule>({
     {"tune.alpha", needs_allow, kOther},
     {"tune.dropout", needs_allow, kOther},
     {"tune.rslora", needs_allow, kOther},
+    {"tune.dora", refused, kShape},
     {"tune.targets", refused, kShape},
     {"tune.labels", refused, kShape},
     {"tune.virtual_tokens", refused, kShape},

@@ -14,8 +14,7 @@ void TuneSection::visit(FieldVisitor& v) {
       "full: all weights train; lora: low-rank factors (Hu et al. 2022); ia3: learned vectors (Liu "
       "et al. 2022); prompt: virtual tokens before texts (Lester et al. 2021); p_tuning: the same "
       "made by an encoder (Liu et al. 2021); classify: all, under a head of classes; dpo: full "
-      "with "
-      "objective dpo; the others are not built");
+      "with objective dpo; the others are not built");
   v.field(
       "objective", objective,
       "sft: the answers of lines; dpo: which of two answers is preferred (Rafailov et al. 2023), "
@@ -35,6 +34,7 @@ void TuneSection::visit(FieldVisitor& v) {
   v.field("alpha", alpha, "scale of the factors' product: alpha / rank (lora)", between(0, 1e6));
   v.field("dropout", dropout, "of what the factors read (lora)", from_below(0, 1));
   v.field("rslora", rank_stabilised, "alpha / sqrt(rank) (lora, Kalajdzievski 2023)");
+  v.field("dora", magnitudes, "magnitudes beside the factors (lora, Liu et al. 2024)");
   v.field("targets", targets,
           "modules, whole or from a point on; empty: all (lora), PEFT's of the family (ia3)");
   v.field("labels", labels,

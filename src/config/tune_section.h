@@ -61,6 +61,7 @@ struct TuneSection {
   double alpha = 16;
   double dropout = 0;
   bool rank_stabilised = false;
+  bool magnitudes = false;
   std::vector<std::string> targets, labels;
   int64_t virtual_tokens = 20;
   PromptInit prompt_init = PromptInit::vocabulary;

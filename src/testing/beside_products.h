@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "comm/backends.h"
@@ -19,6 +21,14 @@ namespace megalith::testing {
 
 inline engine::Settings with_factors(engine::Settings settings, double dropout = 0) {
   settings.factors = low_rank::factors_of(toy_factors(settings.model, dropout), settings.masters);
+  return settings;
+}
+
+/// The same with magnitudes of outputs.
+inline engine::Settings with_magnitudes(engine::Settings settings) {
+  auto products = std::make_shared<low_rank::FactoredProducts>(*toy_factors(settings.model));
+  products->has_magnitudes = true;
+  settings.factors = low_rank::factors_of(std::move(products), settings.masters);
   return settings;
 }
 

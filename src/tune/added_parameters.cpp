@@ -57,9 +57,9 @@ std::optional<AddedParameters> added_parameters(const config::TuneSection& tune,
     // They live as long as the modules, of which they are a part.
     const std::shared_ptr<const low_rank::FactoredProducts> products(lora, &lora->products);
     return AddedParameters{
-        fmt::format("lora: {} factors of rank {} beside {} products, {} parameters",
-                    lora->of.modules.size(), tune.rank, products->products.size(),
-                    lora->parameters),
+        fmt::format("lora: {} factors of rank {}{} beside {} products, {} parameters",
+                    lora->of.modules.size(), tune.rank, tune.magnitudes ? " with magnitudes" : "",
+                    products->products.size(), lora->parameters),
         [products](engine::Settings& settings) {
           settings.factors = low_rank::factors_of(products, settings.masters);
         },

@@ -20,7 +20,8 @@ constexpr std::string_view kReplaced[] = {
 constexpr int64_t kLargestSeed = 9'000'000'000'000'000;
 constexpr std::string_view kOfTexts[] = {"tune.template"};
 constexpr std::string_view kOfLabels[] = {"tune.labels"};
-constexpr std::string_view kOfLora[] = {"tune.rank", "tune.alpha", "tune.dropout", "tune.rslora"};
+constexpr std::string_view kOfLora[] = {"tune.rank", "tune.alpha", "tune.dropout", "tune.rslora",
+                                        "tune.dora"};
 constexpr std::string_view kOfVirtualTokens[] = {"tune.virtual_tokens"};
 constexpr std::string_view kOfPrompts[] = {"tune.prompt_init", "tune.prompt_text"};
 constexpr std::string_view kOfEncoders[] = {"tune.encoder"};
@@ -100,6 +101,8 @@ void check_what_is_given(const config::Recipe& r, std::vector<std::string>& faul
                                  r.tune.seeds, kLargestSeed));
   if (r.tune.dropout > 0 && r.parallel.sequence && r.parallel.tensor > 1)
     faults.emplace_back("tune.dropout is not built with parallel.sequence; set one to 0 or false");
+  if (r.tune.magnitudes && r.tune.dropout > 0)
+    faults.emplace_back("tune.dora is not built with tune.dropout; set one to false or 0");
   if (r.tune.has_virtual_tokens() && r.optimizer.layer_decay != 1)
     faults.push_back(fmt::format(
         "optimizer.layer_decay has no effect with tune.method: {}, which trains below all layers",

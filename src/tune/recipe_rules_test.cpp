@@ -69,6 +69,14 @@ TEST(RecipeRules, NameWhatHasNoMeaning) {
   refused(
       [](auto& r) { r.tune.method = config::TuneMethod::adapter; },
       "tune.method adapter is not built; full, lora, ia3, prompt, p_tuning, classify and dpo are");
+  refused([](auto& r) { r.tune.magnitudes = true; }, "tune.dora has no effect");
+  refused(
+      [](auto& r) {
+        r.tune.method = config::TuneMethod::lora;
+        r.tune.magnitudes = true;
+        r.tune.dropout = 0.1;
+      },
+      "tune.dora is not built with tune.dropout");
   const auto ia3 = [](auto change) {
     return [=](config::Recipe& r) {
       r.tune.method = config::TuneMethod::ia3;
