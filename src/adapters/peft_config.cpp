@@ -46,7 +46,7 @@ void refuse_others(const ConfigKeys& keys) {
     throw UserError("{}: bias {} is not supported: only none, biases that were not trained",
                     keys.where(), ConfigKeys::shown(bias));
   }
-  for (const char* const flag : {"use_dora", "lora_bias", "use_qalora"}) keys.only(flag, false);
+  for (const char* const flag : {"lora_bias", "use_qalora"}) keys.only(flag, false);
   keys.absent("modules_to_save", "modules that were trained whole");
   keys.absent("target_parameters", "adapters of single parameters");
   keys.absent("trainable_token_indices", "trained rows of the table of tokens");
@@ -155,6 +155,7 @@ Lora lora_of(const ConfigKeys& keys, const Ordered& ordered, const std::string& 
   lora.rank = rank_from(keys.integer({"r"}, lora.rank), where + ": r");
   lora.alpha = keys.number("lora_alpha", lora.alpha);
   lora.rank_stabilised = keys.boolean("use_rslora", false);
+  lora.has_magnitudes = keys.boolean("use_dora", false);
   lora.targets = targets_of(keys, budget);
   lora.excluded = modules(keys, "exclude_modules", budget);
   lora.layers = layers_of(keys);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/adapter_source.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <set>
 
 #include "base/file.h"
@@ -20,7 +23,7 @@ constexpr char kAdapterPickleName[] = "adapter_model.bin";
 /// What PEFT puts before the names of modules, and behind.
 constexpr std::string_view kModulePrefix = "base_model.model.";
 constexpr std::string_view kFirstFactor = ".lora_A.weight", kSecondFactor = ".lora_B.weight",
-                           kVector = ".ia3_l";
+                           kMagnitudes = ".lora_magnitude_vector", kVector = ".ia3_l";
 constexpr std::string_view kWeightSuffix = ".weight";
 
 std::string read_adapter_config(const fs::path& folder) {
@@ -95,6 +98,11 @@ AdapterSource::AdapterSource(const fs::path& folder, const ModelSource& base)
   }
 }
 
+bool AdapterSource::has_magnitudes() const {
+  const auto* const lora = std::get_if<adapters::Lora>(&adapter_);
+  return lora != nullptr && lora->has_magnitudes;
+}
+
 bool AdapterSource::adapts(const std::string& module) const {
   if (const auto* const ia3 = std::get_if<adapters::Ia3>(&adapter_)) return ia3->adapts(module);
   return std::get<adapters::Lora>(adapter_).adapts(module);
@@ -123,20 +131,23 @@ std::map<std::string, std::string> AdapterSource::modules_of(
 
 void AdapterSource::check_tensors(const std::map<std::string, std::string>& modules,
                                   const ModelSource& base) {
-  const bool has_vectors = std::holds_alternative<adapters::Ia3>(adapter_);
+  const auto* const lora = std::get_if<adapters::Lora>(&adapter_);
+  std::vector<std::string_view> ends = {kVector};
+  if (lora != nullptr) ends = {kFirstFactor, kSecondFactor};
+  if (lora != nullptr && lora->has_magnitudes) ends.push_back(kMagnitudes);
   std::set<std::string, std::less<>> known;  // in the file, of products
   for (const auto& [ours, theirs] : modules) known.insert(theirs);
   for (const checkpoint::SafetensorsEntry& entry : file_->entries()) {
     std::string_view name = entry.name;
-    const bool is_factor = name.ends_with(kFirstFactor) || name.ends_with(kSecondFactor);
-    if (!name.starts_with(kModulePrefix) || !(has_vectors ? name.ends_with(kVector) : is_factor)) {
-      const std::string expected =
-          has_vectors ? std::string(kVector) : fmt::format("{} or {}", kFirstFactor, kSecondFactor);
+    const auto end =
+        std::ranges::find_if(ends, [&](std::string_view each) { return name.ends_with(each); });
+    if (!name.starts_with(kModulePrefix) || end == ends.end()) {
       throw IntegrityError("{}: tensor {} is no {} of a product ({}NAME{})", file_->path().string(),
-                           entry.name, has_vectors ? "vector" : "factor", kModulePrefix, expected);
+                           entry.name, lora != nullptr ? "factor" : "vector", kModulePrefix,
+                           fmt::join(ends, " or "));
     }
     name.remove_prefix(kModulePrefix.size());
-    name.remove_suffix(has_vectors ? kVector.size() : kFirstFactor.size());
+    name.remove_suffix(end->size());
     if (!known.contains(name)) {
       throw IntegrityError("{}: tensor {}: {} has no product {} that adapters may add to",
                            file_->path().string(), entry.name, base.weights().where(), name);
@@ -170,7 +181,7 @@ void AdapterSource::place(const models::TensorMap& map,
   ranks_.emplace(map.name, ia3 != nullptr
                                ? layers::AdapterRank(map.is_cut_by_columns ? Vector::of_inputs
                                                                            : Vector::of_outputs)
-                               : layers::AdapterRank(rank, packed()));
+                               : layers::AdapterRank(rank, packed(), has_magnitudes()));
   products_.emplace(map.name, std::move(product));
 }
 
@@ -184,6 +195,8 @@ AdapterSource::Piece AdapterSource::piece_of(const std::string& module, const mo
   const std::string begin = std::string(kModulePrefix) + module;
   piece.a = tensor(begin + std::string(kFirstFactor), Shape{piece.rank, inputs});
   piece.b = tensor(begin + std::string(kSecondFactor), Shape{foreign_outputs(move), piece.rank});
+  if (lora.has_magnitudes)
+    piece.vector = tensor(begin + std::string(kMagnitudes), Shape{foreign_outputs(move)});
   return piece;
 }
 

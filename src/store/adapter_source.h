@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,10 +41,11 @@ class AdapterSource {
 
   /// Reads all values: from here on nothing of the folder is needed, and nothing can fail.
   void hold();
-  /// Fills what a rank has of it, of the parameters of `set`. Memory of the host: the factors of
-  /// one weight, twice. Several ranks may call at once.
-  void fill(layers::Adapter& adapter, const parameters::ParameterSet& set,
-            device::Device& device) const;
+  /// Fills what a rank has of it, of the parameters of `set`, whose weights are loaded where it has
+  /// magnitudes: collective over `tensor` then. Memory of the host: the factors of one weight,
+  /// twice. Several ranks may call at once.
+  void fill(layers::Adapter& adapter, const parameters::ParameterSet& set, kernels::Exec& exec,
+            comm::Communicator& tensor) const;
   /// Both factors of a weight of ours, in f32 and row major, for the part of the weight that a
   /// shard names: a [I, R], b [R, O] with the scale in it, rounded once.
   struct Factors {
@@ -55,6 +57,8 @@ class AdapterSource {
   /// The vector of a weight of ours, for the part of the weight, or of its product's bias, that a
   /// shard names; 1 where modules have none.
   std::vector<float> vector(const std::string& weight, const Shard& part) const;
+  /// By output of such a part its magnitude; none where it is of no module, or there are none.
+  std::vector<std::optional<float>> magnitudes(const std::string& weight, const Shard& part) const;
 
  private:
   /// A module of the file as part of one of ours.
@@ -62,14 +66,16 @@ class AdapterSource {
     const checkpoint::SafetensorsEntry *a = nullptr, *b = nullptr;
     double scale = 1;
     int64_t rank = 0;
-    std::vector<models::RowMove> moves;                    // rows of b to ours
-    const checkpoint::SafetensorsEntry* vector = nullptr;  // in place of a and b
+    std::vector<models::RowMove> moves;  // rows of b to ours
+    // In place of a and b; or beside them the magnitudes.
+    const checkpoint::SafetensorsEntry* vector = nullptr;
   };
   struct Product {
     Shape shape;  // ours, [O, I]
     std::vector<Piece> pieces;
   };
   AdapterSource(const std::filesystem::path& folder, const ModelSource& base);
+  bool has_magnitudes() const;
   bool adapts(const std::string& module) const;
   /// By a module's name in the table, that in the file: some leave out the prefix.
   std::map<std::string, std::string> modules_of(const std::vector<models::TensorMap>& maps,

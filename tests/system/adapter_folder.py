@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adapters, LoRA, IA3 and virtual tokens, of the small models of the system tests (program.RECIPE, and LLAMA of its sizes), as PEFT writes them."""
+"""Adapters, LoRA with and without magnitudes, IA3 and virtual tokens, of the small models of the system tests (program.RECIPE, and LLAMA of its sizes), as PEFT writes them."""
 import array
 import json
 import random
@@ -35,6 +35,7 @@ def write_safetensors(path, tensors):
 
 
 def write_adapter(folder, seed, modules=GPT2, **changes):
+    """With `use_dora`, with magnitudes."""
     draw = random.Random(seed)
     folder.mkdir(exist_ok=True)
     tensors = {}
@@ -43,6 +44,8 @@ def write_adapter(folder, seed, modules=GPT2, **changes):
             name = f"base_model.model.{modules.prefix}.{layer}.{module}."
             tensors[name + "lora_A.weight"] = [RANK, inputs], [draw.gauss(0, 0.4) for _ in range(RANK * inputs)]
             tensors[name + "lora_B.weight"] = [outputs, RANK], [draw.gauss(0, 0.4) for _ in range(outputs * RANK)]
+            if changes.get("use_dora"):
+                tensors[name + "lora_magnitude_vector"] = [outputs], [draw.gauss(0.3, 0.1) for _ in range(outputs)]
     write_safetensors(folder / "adapter_model.safetensors", tensors)
     (folder / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA", "r": RANK, "lora_alpha": 2 * RANK, **modules.config, **changes}))
     return folder
