@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "adapters/bottleneck_config.h"
 #include "base/error.h"
 #include "base/json_fault.h"
 #include "base/json_number.h"
@@ -209,6 +210,8 @@ PeftConfig parse_peft_config(std::string_view text, const std::string& where) {
   const Json json = Json::parse(text);
   if (!json.is_object()) throw UserError("{}: must be a JSON object", where);
   const ConfigKeys keys(json, where);
+  if (!json.contains("peft_type") && json.contains("config"))
+    return parse_bottleneck_config(json, where);
   const std::string method = keys.text("peft_type", "");
   if (method == kLora) return lora_of(keys, Ordered::parse(text), where);
   if (method == kIa3) return ia3_of(keys, where);

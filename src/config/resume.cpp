@@ -186,6 +186,7 @@ constexpr auto kRules = std::to_array<ResumeRule>({
     {"tune.rslora", needs_allow, kOther},
     {"tune.dora", refused, kShape},
     {"tune.targets", refused, kShape},
+    {"tune.adapter_dim", refused, kShape},
     {"tune.labels", refused, kShape},
     {"tune.virtual_tokens", refused, kShape},
     {"tune.prompt_init", needs_allow, "the run has begun with what it says"},

@@ -63,6 +63,7 @@ struct TuneSection {
   bool rank_stabilised = false;
   bool magnitudes = false;
   std::vector<std::string> targets, labels;
+  int64_t adapter_dim = 32;
   int64_t virtual_tokens = 20;
   PromptInit prompt_init = PromptInit::vocabulary;
   std::string prompt_text;
@@ -75,12 +76,16 @@ struct TuneSection {
   }
   /// Whether what trains lies beside weights that stay.
   bool trains_beside() const {
-    return method == TuneMethod::lora || method == TuneMethod::ia3 || has_virtual_tokens();
+    return method == TuneMethod::lora || method == TuneMethod::ia3 ||
+           method == TuneMethod::adapter || has_virtual_tokens();
   }
   double beta = 0.1;
   double label_smoothing = 0;
   int64_t seeds = 1;
   void visit(FieldVisitor& v);
+
+ private:
+  void visit_virtual_tokens(FieldVisitor& v);
 };
 
 }  // namespace megalith::config

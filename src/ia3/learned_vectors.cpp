@@ -79,7 +79,7 @@ class OutputVector final : public layers::ProductFactors {
     kernels::scale(context.exec, y_TO, l_->compute());
   }
   bool reads_output() const override { return l_->trainable(); }
-  ConstView output_gradient(Context& context, ConstView dy_TO,
+  ConstView output_gradient(Context& context, ConstView dy_TO, ConstView,
                             device::Tensor& made) const override {
     return multiplied(context, dy_TO, l_->compute(), made);
   }

@@ -22,8 +22,9 @@ namespace megalith::inference {
 namespace {
 
 constexpr int64_t kTokens = 150;
-/// Seeds from here on are of adapters of learned vectors, or of factors with magnitudes.
-constexpr uint64_t kVectors = 100, kScaled = 200;
+/// Seeds from here on are of adapters of learned vectors, of factors with magnitudes, or of
+/// bottlenecks.
+constexpr uint64_t kVectors = 100, kScaled = 200, kBottlenecks = 300;
 
 models::ModelSpec spec_named(std::string_view name) {
   if (name == "grouped") {
@@ -108,6 +109,11 @@ struct Rank {
                .formats = formats_of(spec, base)}) {
     fill(model, *device);
     for (const uint64_t seed : seeds) {
+      if (seed >= kBottlenecks) {
+        adapters.push_back(
+            testing::toy_bottleneck_adapter(spec, model.parameters(), *device, seed));
+        continue;
+      }
       if (seed >= kScaled) {
         engine::ShardedModel& sharded = model.engine().model();
         adapters.push_back(testing::toy_scaled_adapter(spec, model.parameters(), sharded.exec(),
@@ -163,7 +169,7 @@ class AdapterLayout : public ::testing::TestWithParam<std::tuple<Base, parallel:
 
 TEST_P(AdapterLayout, HasTheBitsOfOneRank) {
   const auto& [base, layout] = GetParam();
-  for (const uint64_t seed : {uint64_t{5}, kVectors, kScaled}) {
+  for (const uint64_t seed : {uint64_t{5}, kVectors, kScaled, kBottlenecks}) {
     const auto alone = read(base, {}, seed)[0];
     const auto readings = read(base, layout, seed);
     for (int rank = 0; rank < layout.num_ranks(); ++rank) {
@@ -207,8 +213,9 @@ std::vector<std::vector<float>> logits_of(Rank& rank, const KvBlocks& blocks,
 TEST_P(AdapterCompany, ChangesNoBit) {
   const Base base = GetParam();
   comm::run_ranks(1, [&](comm::Communicator& world) {
-    Rank rank(base, world, {}, std::array<uint64_t, 5>{5, 6, kVectors, kScaled, kScaled + 1});
-    constexpr std::array<int, 8> kAdapters = {0, -1, 3, 4, 1, 2, -1, 3};
+    Rank rank(base, world, {},
+              std::array<uint64_t, 6>{5, 6, kVectors, kScaled, kScaled + 1, kBottlenecks});
+    constexpr std::array<int, 8> kAdapters = {0, -1, 3, 4, 5, 2, -1, 3};
     constexpr std::array<size_t, 8> kLengths = {3, 40, 1, 1, 70, 5, 1, 66};
     const KvBlocks blocks(rank.model.engine().model(),
                           std::vector<int64_t>(kv_groups(rank.spec).size(), 16));

@@ -7,9 +7,9 @@
 // after the product and its bias, before an activation; with magnitudes of outputs (Liu et al.
 // 2024, low_rank/row_norms.h), of a y without the bias b',
 //   y = round(round(y + (x a) b) * s) + b'     s [O]: f32, magnitude / norm of the row of w + b a
-// or what virtual tokens before a text are (layers/virtual_tokens.h). The sums are f32 chains in
-// increasing index (kernels/matmul/low_rank.h), that over I cut into canonical shards where the
-// product's is.
+// a bottleneck behind a row product (Houlsby et al. 2019, kernels/matmul/bottleneck.h); or what
+// virtual tokens before a text are (layers/virtual_tokens.h). The sums are f32 chains in increasing
+// index (kernels/matmul/low_rank.h), that over I cut into canonical shards where the product's is.
 // A row's result depends on nothing but the row and its adapter: not on the other rows, what else
 // is loaded, or the layout. Rows without an adapter keep the bits of the product.
 //
@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "base/function_ref.h"
+#include "kernels/matmul/bottleneck.h"
 #include "kernels/matmul/low_rank.h"
 #include "layers/context.h"
 #include "parameters/parameter_set.h"
@@ -33,8 +34,8 @@ namespace megalith::layers {
 inline constexpr std::string_view kTokenTableName = "embedding.weight";
 
 /// Of an adapter of a product: R, the rows of b as it is packed (kernels/matmul/low_rank.h), and
-/// whether outputs have magnitudes; or which vector it has, without a rank; or of the table of
-/// tokens, how many virtual ones.
+/// whether outputs have magnitudes; or which vector it has, without a rank; or the size of the
+/// bottleneck behind it; or of the table of tokens, how many virtual ones.
 struct AdapterRank {
   enum class Vector : uint8_t { none, of_inputs, of_outputs };
   AdapterRank() = default;
@@ -43,11 +44,21 @@ struct AdapterRank {
   AdapterRank(int64_t all, int64_t of_column, bool magnitudes = false)
       : rank(all), packed(of_column), has_magnitudes(magnitudes) {}
   AdapterRank(Vector kind) : vector(kind) {}
-  static AdapterRank of_virtual_tokens(int64_t count);
+  static AdapterRank of_virtual_tokens(int64_t count) { return of(0, count); }
+  static AdapterRank of_bottleneck(int64_t size) { return of(size, 0); }
   int64_t rank = 0, packed = 0, virtual_tokens = 0;
   Vector vector = Vector::none;
   bool has_magnitudes = false;
+  int64_t bottleneck = 0;
   friend bool operator==(const AdapterRank&, const AdapterRank&) = default;
+
+ private:
+  static AdapterRank of(int64_t size, int64_t tokens) {
+    AdapterRank made;
+    made.bottleneck = size;
+    made.virtual_tokens = tokens;
+    return made;
+  }
 };
 /// By weight of a product ("layers.0.attention.qkv.weight").
 using AdapterRanks = std::map<std::string, AdapterRank, std::less<>>;
@@ -64,6 +75,9 @@ class Adapter {
     device::Tensor scale_O{};                     // beside them; absent: nothing
     device::Tensor input_I{}, output_O{};         // instead: what multiplies; absent: nothing
     device::Tensor virtual_PE{};                  // instead: of the table of tokens
+    // Instead: of a bottleneck, whole on every rank.
+    device::Tensor down_RH{}, down_bias_R{}, up_HR{}, up_bias_H{};
+    kernels::Bottleneck bottleneck() const { return {down_RH, down_bias_R, up_HR, up_bias_H}; }
   };
   /// Room for the products among `set`'s parameters; those of other ranks are passed over. To be
   /// filled. Memory: class weights.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the bias of a product comes: in the product itself, or, of rows where what lies beside the
-// product scales what it gives (ProductFactors::is_before_bias, Adapter::Factors::scale_O), behind
-// that.
+// Where the bias of a product comes: in it, or behind what scales what it gives
+// (ProductFactors::is_before_bias, Adapter::Factors::scale_O).
 #pragma once
 
 #include "kernels/elementwise/pointwise.h"

@@ -123,7 +123,7 @@ void ColumnLinear::backward(Context& context, const Batch& batch, ConstView dy_T
   Product product(context, batch, *weight_, cut_);
   device::Tensor made;
   const ConstView dz_TO =
-      factors_ == nullptr ? dy_TO : factors_->output_gradient(context, dy_TO, made);
+      factors_ == nullptr ? dy_TO : factors_->output_gradient(context, dy_TO, {}, made);
   product.set_output_gradient(dz_TO);
   const ConstView db_TO = comes_before_bias(factors_.get()) ? dy_TO : dz_TO;
   if (context.tensor.size() == 1) {
@@ -267,9 +267,11 @@ void RowLinear::backward(Context& context, const Batch& batch, ConstView dy, Con
   }
   if (context.sequence) parallel::finish(exec, context.tensor, std::move(whole));
   const ConstView dy_TO = context.sequence ? ConstView(gathered) : dy;
-  device::Tensor made;
+  device::Tensor made, z;
+  const bool reads_output = factors_ != nullptr && factors_->reads_output();
+  if (reads_output) z = output(context, batch, x_TI, dy_TO.dtype());
   const ConstView dz_TO =
-      factors_ == nullptr ? dy_TO : factors_->output_gradient(context, dy_TO, made);
+      factors_ == nullptr ? dy_TO : factors_->output_gradient(context, dy_TO, z, made);
   Product product(context, batch, *weight_, cut_);
   product.set_output_gradient(dz_TO);
   if (weight_->trainable()) product.weight_gradient(x_TI, weight_->gradient_sum(), kept);
@@ -279,10 +281,7 @@ void RowLinear::backward(Context& context, const Batch& batch, ConstView dy, Con
                                    .activation = from.activation});
   }
   product.input_gradient({.dx_TI = dx_TI});
-  if (factors_->reads_output()) {
-    const device::Tensor z = output(context, batch, x_TI, dy_TO.dtype());
-    factors_->add_output_gradients(context, batch, dy_TO, x_TI, z);
-  }
+  if (reads_output) factors_->add_output_gradients(context, batch, dy_TO, x_TI, z);
   factors_->backward(context, batch, dz_TO, x_TI, dx_TI);
   if (from.activation != kernels::Activation::none)
     kernels::activation_backward(exec, dx_TI, from.pre_activation_TI, dx_TI, from.activation);

@@ -25,8 +25,10 @@ class ProductFactors {
   /// y = f(y, x), before an activation. x_TI: what the layer was given, of all tokens; y: of all
   /// tokens, or those that the rank has of a row product. Collective.
   virtual void forward(Context& context, const Batch& batch, ConstView x_TI, View y) const = 0;
-  /// The gradient of what the product itself gave, in `made`; or dy_TO. Collective.
-  virtual ConstView output_gradient(Context&, ConstView dy_TO, device::Tensor&) const {
+  /// The gradient of what the product itself gave, in `made`; or dy_TO. Of a row product whose
+  /// output backward reads, z_TO is that. Collective.
+  virtual ConstView output_gradient(Context&, ConstView dy_TO, ConstView /*z_TO*/,
+                                    device::Tensor&) const {
     return dy_TO;
   }
   /// Whether backward reads what the product itself gave, which is computed again then: z_TO, of

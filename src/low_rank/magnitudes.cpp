@@ -91,7 +91,7 @@ void ScaledFactors::forward(Context& context, const Batch& batch, ConstView x_TI
   kernels::scale(context.exec, y, scale(context));
 }
 
-ConstView ScaledFactors::output_gradient(Context& context, ConstView dy_TO,
+ConstView ScaledFactors::output_gradient(Context& context, ConstView dy_TO, ConstView,
                                          device::Tensor& made) const {
   made = context.workspace(dy_TO.dtype(), dy_TO.shape());
   context.device().copy(made, dy_TO);

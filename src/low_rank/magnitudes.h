@@ -28,7 +28,7 @@ class ScaledFactors final : public layers::ProductFactors {
   bool is_before_bias() const override { return true; }
   void forward(layers::Context& context, const layers::Batch& batch, ConstView x_TI,
                View y) const override;
-  ConstView output_gradient(layers::Context& context, ConstView dy_TO,
+  ConstView output_gradient(layers::Context& context, ConstView dy_TO, ConstView z_TO,
                             device::Tensor& made) const override;
   bool reads_output() const override { return m_->trainable(); }
   void add_output_gradients(layers::Context& context, const layers::Batch& batch, ConstView dy_TO,

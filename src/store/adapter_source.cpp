@@ -20,6 +20,8 @@ namespace fs = std::filesystem;
 constexpr char kAdapterConfigName[] = "adapter_config.json";
 constexpr char kAdapterTensorsName[] = "adapter_model.safetensors";
 constexpr char kAdapterPickleName[] = "adapter_model.bin";
+/// AdapterHub's.
+constexpr char kHubTensorsName[] = "adapter.safetensors", kHubPickleName[] = "pytorch_adapter.bin";
 /// What PEFT puts before the names of modules, and behind.
 constexpr std::string_view kModulePrefix = "base_model.model.";
 constexpr std::string_view kFirstFactor = ".lora_A.weight", kSecondFactor = ".lora_B.weight",
@@ -39,12 +41,14 @@ std::string read_adapter_config(const fs::path& folder) {
   return read_regular(path, adapters::kMostConfigBytes);
 }
 
-fs::path adapter_tensors_path(const fs::path& folder) {
+fs::path adapter_tensors_path(const fs::path& folder, bool is_of_hub) {
   std::error_code error;
-  const fs::path path = folder / kAdapterTensorsName;
-  if (!fs::exists(path, error) && fs::exists(folder / kAdapterPickleName, error)) {
+  const char* const name = is_of_hub ? kHubTensorsName : kAdapterTensorsName;
+  const fs::path path = folder / name,
+                 pickle = folder / (is_of_hub ? kHubPickleName : kAdapterPickleName);
+  if (!fs::exists(path, error) && fs::exists(pickle, error)) {
     throw UserError("{}: a pickle, which may run code, is not read; save the adapter as {}",
-                    (folder / kAdapterPickleName).string(), kAdapterTensorsName);
+                    pickle.string(), name);
   }
   if (!fs::exists(path, error)) throw IntegrityError("{}: is missing", path.string());
   checkpoint::require_inside(path, folder);
@@ -80,7 +84,8 @@ AdapterSource AdapterSource::open(const fs::path& folder, const ModelSource& bas
 AdapterSource::AdapterSource(const fs::path& folder, const ModelSource& base)
     : config_(read_adapter_config(folder)),
       adapter_(adapters::parse_peft_config(config_, (folder / kAdapterConfigName).string())),
-      file_(std::make_unique<checkpoint::SafetensorsFile>(adapter_tensors_path(folder))) {
+      file_(std::make_unique<checkpoint::SafetensorsFile>(
+          adapter_tensors_path(folder, std::holds_alternative<adapters::Bottlenecks>(adapter_)))) {
   if (const auto* const prompt = std::get_if<adapters::VirtualPrompt>(&adapter_)) {
     place_prompt(*prompt, base);
     return;
@@ -89,6 +94,10 @@ AdapterSource::AdapterSource(const fs::path& folder, const ModelSource& base)
   const models::ForeignTable& table =
       models::family_named(spec.family, base.weights().where()).tensors;
   const auto maps = adaptable_products(spec, table, base.tensor_shards());
+  if (const auto* const bottlenecks = std::get_if<adapters::Bottlenecks>(&adapter_)) {
+    place_bottlenecks(*bottlenecks, maps, base);
+    return;
+  }
   const std::map<std::string, std::string> modules = modules_of(maps, table);
   check_tensors(modules, base);
   for (const models::TensorMap& map : maps) place(map, modules);

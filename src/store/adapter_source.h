@@ -6,6 +6,7 @@
 // it is opened; values are read when they are asked for.
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -87,6 +88,10 @@ class AdapterSource {
   Piece vector_piece(const adapters::Ia3& ia3, const std::string& module,
                      const models::RowMove& move, const models::TensorMap& map) const;
   void place_prompt(const adapters::VirtualPrompt& prompt, const ModelSource& base);
+  void place_bottlenecks(const adapters::Bottlenecks& bottlenecks,
+                         const std::vector<models::TensorMap>& maps, const ModelSource& base);
+  void fill_bottleneck(layers::Adapter::Factors& factors, const std::string& weight,
+                       device::Device& device) const;
   static std::vector<Range> ranks_by_output(const std::string& weight, const Product& product);
   const checkpoint::SafetensorsEntry* tensor(const std::string& name, const Shape& shape) const;
   std::vector<float> read(const checkpoint::SafetensorsEntry& entry) const;
@@ -97,6 +102,9 @@ class AdapterSource {
   std::map<std::string, std::vector<float>> held_;        // values, by tensor
   std::map<std::string, Product> products_;               // by our weight
   const checkpoint::SafetensorsEntry* prompt_ = nullptr;  // its rows, in place of products
+  /// In place of products, by the weight that they stand behind: adapters/bottleneck.h has the
+  /// order.
+  std::map<std::string, std::array<const checkpoint::SafetensorsEntry*, 4>> bottlenecks_;
   layers::AdapterRanks ranks_;
   int64_t parameters_ = 0;
 };

@@ -158,6 +158,7 @@ void AdapterSource::fill(layers::Adapter& adapter, const parameters::ParameterSe
       if (!l.absent()) device.wait(device.copy_to_device(l, vector(parameter.name(), part).data()));
     if (const View rows = factors.virtual_PE; !rows.absent())
       device.wait(device.copy_to_device(rows, read(*prompt_).data()));
+    if (!factors.down_RH.view.absent()) fill_bottleneck(factors, parameter.name(), device);
     if (factors.a_IR.view.absent()) continue;
     const Factors host = this->factors(parameter.name(), part);
     const View b_PO = factors.b_PO;

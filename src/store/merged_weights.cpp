@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/merged_weights.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <optional>
@@ -131,6 +132,11 @@ ModelSource with_adapter_merged(ModelSource base, const std::filesystem::path& f
   AdapterSource adapter = AdapterSource::open(folder, base);
   if (layers::virtual_tokens_of(adapter.ranks()) > 0) {
     throw UserError("{}: virtual tokens stand before texts and are no part of the weights",
+                    folder.string());
+  }
+  if (std::ranges::any_of(adapter.ranks(),
+                          [](const auto& each) { return each.second.bottleneck > 0; })) {
+    throw UserError("{}: bottlenecks stand behind products and are no part of their weights",
                     folder.string());
   }
   base.replace_weights([&](std::unique_ptr<Weights> weights) {

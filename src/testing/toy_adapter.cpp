@@ -187,6 +187,30 @@ std::unique_ptr<layers::Adapter> toy_vector_adapter(const models::ModelSpec& spe
   return adapter;
 }
 
+layers::AdapterRanks toy_bottleneck_ranks(const models::ModelSpec& spec) {
+  constexpr int64_t kSize = 5;
+  layers::AdapterRanks ranks;
+  for (const models::DeclaredTensor& tensor : models::declared_tensors(spec))
+    if (is_product(tensor) && tensor.is_cut_by_columns)
+      ranks.emplace(tensor.name, layers::AdapterRank::of_bottleneck(kSize));
+  return ranks;
+}
+
+std::unique_ptr<layers::Adapter> toy_bottleneck_adapter(const models::ModelSpec& spec,
+                                                        const parameters::ParameterSet& set,
+                                                        device::Device& device, uint64_t seed) {
+  auto adapter = std::make_unique<layers::Adapter>(set, device, toy_bottleneck_ranks(spec));
+  for (auto& [name, factors] : adapter->factors()) {
+    const std::pair<const char*, View> parts[] = {{".down", factors.down_RH},
+                                                  {".down_bias", factors.down_bias_R},
+                                                  {".up", factors.up_HR},
+                                                  {".up_bias", factors.up_bias_H}};
+    for (const auto& [end, view] : parts)
+      fill_factor(name + end, view.shape(), Shard::whole(view.shape()), seed, device, view);
+  }
+  return adapter;
+}
+
 layers::AdapterRanks toy_prompt_ranks() {
   constexpr int64_t kVirtualTokens = 5;
   return {{std::string(layers::kTokenTableName),

@@ -39,6 +39,12 @@ std::unique_ptr<layers::Adapter> toy_vector_adapter(const models::ModelSpec& spe
                                                     const parameters::ParameterSet& set,
                                                     device::Device& device, uint64_t seed);
 
+/// Bottlenecks behind every product that ends an attention or an MLP.
+layers::AdapterRanks toy_bottleneck_ranks(const models::ModelSpec& spec);
+std::unique_ptr<layers::Adapter> toy_bottleneck_adapter(const models::ModelSpec& spec,
+                                                        const parameters::ParameterSet& set,
+                                                        device::Device& device, uint64_t seed);
+
 /// Virtual tokens before texts, of random rows.
 layers::AdapterRanks toy_prompt_ranks();
 std::unique_ptr<layers::Adapter> toy_prompt_adapter(const parameters::ParameterSet& set,

@@ -25,6 +25,7 @@ constexpr std::string_view kOfLora[] = {"tune.rank", "tune.alpha", "tune.dropout
 constexpr std::string_view kOfVirtualTokens[] = {"tune.virtual_tokens"};
 constexpr std::string_view kOfPrompts[] = {"tune.prompt_init", "tune.prompt_text"};
 constexpr std::string_view kOfEncoders[] = {"tune.encoder"};
+constexpr std::string_view kOfBottlenecks[] = {"tune.adapter_dim"};
 constexpr std::string_view kOfModules[] = {"tune.targets"};
 constexpr std::string_view kOfPreferences[] = {"tune.beta", "tune.label_smoothing"};
 
@@ -127,11 +128,8 @@ void check_recipe(const config::Recipe& recipe, const config::Recipe& standard,
     faults.emplace_back("tune.model names no model to tune; set it to a run or a folder");
   const bool classifies = method == TuneMethod::classify;
   const bool lora = method == TuneMethod::lora, ia3 = method == TuneMethod::ia3,
-             prompt = method == TuneMethod::prompt, encodes = method == TuneMethod::p_tuning;
-  if (method != TuneMethod::full && !recipe.tune.trains_beside() && !classifies)
-    faults.push_back(fmt::format(
-        "tune.method {} is not built; full, lora, ia3, prompt, p_tuning, classify and dpo are",
-        method));
+             bottlenecks = method == TuneMethod::adapter, prompt = method == TuneMethod::prompt,
+             encodes = method == TuneMethod::p_tuning;
   const auto unread = [&](const std::string& path, bool is_read, const char* instead) {
     if (is_read) return;
     faults.push_back(
@@ -152,6 +150,7 @@ void check_recipe(const config::Recipe& recipe, const config::Recipe& standard,
       unread(change.path, prompt || encodes, "prompt or p_tuning");
     if (begins_with_one(change.path, kOfPrompts)) unread(change.path, prompt, "prompt");
     if (begins_with_one(change.path, kOfEncoders)) unread(change.path, encodes, "p_tuning");
+    if (begins_with_one(change.path, kOfBottlenecks)) unread(change.path, bottlenecks, "adapter");
     if (begins_with_one(change.path, kOfModules)) unread(change.path, lora || ia3, "lora or ia3");
     if (begins_with_one(change.path, kOfLabels)) unread(change.path, classifies, "classify");
     if (begins_with_one(change.path, kOfTexts)) unread(change.path, !classifies, "full");

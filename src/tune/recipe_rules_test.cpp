@@ -66,9 +66,12 @@ TEST(RecipeRules, NameWhatHasNoMeaning) {
       },
       "tune.seeds 2 reaches beyond the largest run.seed");
   refused([](auto& r) { r.tune.validation = {"b"}; }, "tune.validation has no effect");
-  refused(
-      [](auto& r) { r.tune.method = config::TuneMethod::adapter; },
-      "tune.method adapter is not built; full, lora, ia3, prompt, p_tuning, classify and dpo are");
+  EXPECT_EQ(fault([](auto& r) {
+              r.tune.method = config::TuneMethod::adapter;
+              r.tune.adapter_dim = 16;
+            }),
+            "");
+  refused([](auto& r) { r.tune.adapter_dim = 16; }, "tune.adapter_dim has no effect");
   refused([](auto& r) { r.tune.magnitudes = true; }, "tune.dora has no effect");
   refused(
       [](auto& r) {

@@ -65,6 +65,23 @@ def write_vectors(folder, seed, modules=GPT2, feedforward=("attn.c_proj",)):
     return folder
 
 
+def write_bottlenecks(folder, seed, size=5, layers="transformer.h", **changes):
+    """As AdapterHub writes them."""
+    draw = random.Random(seed)
+    folder.mkdir(exist_ok=True)
+    tensors = {}
+    for layer in range(LAYERS):
+        for place in ("attention_adapters", "output_adapters"):
+            for name, shape in (("adapter_down.0.weight", [size, HIDDEN]), ("adapter_down.0.bias", [size]), ("adapter_up.weight", [HIDDEN, size]), ("adapter_up.bias", [HIDDEN])):
+                count = shape[0] * (shape[1] if len(shape) == 2 else 1)
+                tensors[f"{layers}.{layer}.{place}.adapters.mine.{name}"] = shape, [draw.gauss(0, 0.3) for _ in range(count)]
+    write_safetensors(folder / "adapter.safetensors", tensors)
+    config = {"mh_adapter": True, "output_adapter": True, "non_linearity": "swish", "reduction_factor": HIDDEN / size, "original_ln_before": False, "original_ln_after": True,
+              "residual_before_ln": True, "adapter_residual_before_ln": False, "ln_before": False, "ln_after": False, **changes}
+    (folder / "adapter_config.json").write_text(json.dumps({"config": config, "hidden_size": HIDDEN, "model_type": "gpt2", "name": "mine", "version": "adapters.1.2.0"}))
+    return folder
+
+
 def write_prompt(folder, seed, tokens=4, **changes):
     """Virtual tokens."""
     draw = random.Random(seed)
