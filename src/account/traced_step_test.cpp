@@ -167,7 +167,8 @@ TEST(TracedStep, PlansLearnedVectorsToTheByte) {
   };
   for (const int kind : {0, 1, 2}) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
-      engine::Settings settings = kind == 1 ? toy_settings() : testing::toy_llama_settings();
+      const bool llama = (kind == 1) != (dtype == DType::f32);
+      engine::Settings settings = llama ? testing::toy_llama_settings() : toy_settings();
       const DType masters = settings.masters;
       settings.weights = settings.activations = dtype;
       settings.factors = kind == 0 ? ia3::vectors_of(testing::toy_vectors(settings.model), masters)
