@@ -116,7 +116,7 @@ TUNE_FAULTS = [
     Fault("bottlenecks that begin as something", "src/bottlenecks/trained_bottlenecks.cpp",
           "up_ = declare(2, Shape{hidden, size}, {});", "up_ = declare(2, Shape{hidden, size}, {Init::Kind::normal, kDeviation});", "engine_test", "Bottlenecks.TheWeightsStayAndTheyBeginAsNothing"),
     Fault("bottlenecks of attention and MLP changed over", "src/tune/bottleneck_modules.cpp",
-          "adapters::bottleneck_tensors(module.name, module.of_attention, kName)", "adapters::bottleneck_tensors(module.name, !module.of_attention, kName)", "megalith",
+          "adapters::bottleneck_tensors(module.name, module.of_attention, kAdapterName)", "adapters::bottleneck_tensors(module.name, !module.of_attention, kAdapterName)", "megalith",
           "tune_test.py Tune.test_bottlenecks_are_what_was_trained"),
     Fault("magnitudes that begin as drawn", "src/tune/initial_weights.cpp",
           "low_rank::begin_magnitudes(engine.model().exec(), engine.mesh().tensor(), set);", "", "megalith", "tune_test.py Tune.test_magnitudes_are_what_was_trained"),

@@ -13,10 +13,10 @@ using Json = nlohmann::json;
 using models::ConfigKeys;
 
 /// What it is for, where it is from.
-constexpr std::string_view kHarmless =
+constexpr std::string_view kHarmlessOfHub =
     " hidden_size model_class model_name model_type version label2id ";
 /// How it began and was trained, and details of what only() refuses.
-constexpr std::string_view kHarmlessOfConfig =
+constexpr std::string_view kHarmlessOfBottlenecks =
     " adapter_residual_before_ln dropout factorized_phm_W factorized_phm_rule "
     "hypercomplex_nonlinearity init_weights inv_adapter_reduction_factor learn_phm phm_bias "
     "phm_c_init phm_dim phm_init_range phm_rank reduction_factor shared_W_phm shared_phm_rule ";
@@ -30,7 +30,7 @@ Bottlenecks parse_bottleneck_config(const Json& json, const std::string& where) 
     throw UserError("{}: config must be an object", where);
   Bottlenecks made{keys.text("name", "")};
   if (made.name.empty()) throw UserError("{}: name is missing", where);
-  keys.no_others(kHarmless);
+  keys.no_others(kHarmlessOfHub);
   const ConfigKeys config(*inner, where, "config.");
   for (const char* const key : {"mh_adapter", "output_adapter", "original_ln_after"})
     config.only(key, true);
@@ -49,7 +49,7 @@ Bottlenecks parse_bottleneck_config(const Json& json, const std::string& where) 
     throw UserError("{}: config.non_linearity {} is not supported: only swish", where,
                     ConfigKeys::shown(activation));
   }
-  config.no_others(kHarmlessOfConfig);
+  config.no_others(kHarmlessOfBottlenecks);
   return made;
 }
 

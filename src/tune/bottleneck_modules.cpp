@@ -15,8 +15,8 @@
 namespace megalith::tune {
 namespace {
 
-constexpr char kConfigName[] = "adapter_config.json", kTensorsName[] = "adapter.safetensors";
-constexpr char kName[] = "tuned";
+constexpr char kHubConfigName[] = "adapter_config.json", kHubTensorsName[] = "adapter.safetensors";
+constexpr char kAdapterName[] = "tuned";
 
 /// AdapterHub makes the size of this: hidden divided by it, rounded down.
 double reduction_factor(int64_t hidden, int64_t size) {
@@ -24,8 +24,8 @@ double reduction_factor(int64_t hidden, int64_t size) {
   return hidden % size == 0 ? h / r : h / (r + 0.5);
 }
 
-nlohmann::ordered_json config_of(int64_t hidden, const models::ModelSpec& spec,
-                                 const config::TuneSection& tune) {
+nlohmann::ordered_json hub_config(int64_t hidden, const models::ModelSpec& spec,
+                                  const config::TuneSection& tune) {
   const nlohmann::ordered_json config = {
       {"mh_adapter", true},
       {"output_adapter", true},
@@ -48,7 +48,7 @@ nlohmann::ordered_json config_of(int64_t hidden, const models::ModelSpec& spec,
       {"init_weights", "bert"},
       {"stochastic_depth", 0.0}};
   return {{"config", config},          {"hidden_size", hidden}, {"model_name", tune.model},
-          {"model_type", spec.family}, {"name", kName},         {"version", "adapters.1.2.0"}};
+          {"model_type", spec.family}, {"name", kAdapterName},  {"version", "adapters.1.2.0"}};
 }
 
 }  // namespace
@@ -80,7 +80,8 @@ void write_bottleneck_folder(const std::filesystem::path& folder, const checkpoi
   std::vector<checkpoint::TensorContent> contents;
   for (const BottleneckModule& module : modules.modules) {
     const auto ours = bottlenecks::parameters_behind(module.weight);
-    const auto theirs = adapters::bottleneck_tensors(module.name, module.of_attention, kName);
+    const auto theirs =
+        adapters::bottleneck_tensors(module.name, module.of_attention, kAdapterName);
     for (size_t i = 0; i < ours.size(); ++i) {
       const checkpoint::TensorInfo* const info = reader.find(ours[i]);
       if (info == nullptr || info->dtype != DType::f32) {
@@ -97,8 +98,9 @@ void write_bottleneck_folder(const std::filesystem::path& folder, const checkpoi
     }
   }
   std::filesystem::create_directories(folder);
-  checkpoint::write_safetensors(folder / kTensorsName, contents);
-  write_file_durable(folder / kConfigName, config_of(modules.hidden, spec, tune).dump(2) + "\n");
+  checkpoint::write_safetensors(folder / kHubTensorsName, contents);
+  write_file_durable(folder / kHubConfigName,
+                     hub_config(modules.hidden, spec, tune).dump(2) + "\n");
 }
 
 }  // namespace megalith::tune
