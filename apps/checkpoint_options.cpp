@@ -204,8 +204,9 @@ void on_model_ranks(const CheckpointOptions& options, const store::ModelSource& 
     std::optional<layers::Adapter> placed;
     if (adapter) {
       placed.emplace(model.parameters(), place.device, adapter->ranks());
-      adapter->fill(*placed, model.parameters(), place.device);
-      model.engine().model().set_adapter(&*placed);
+      engine::ShardedModel& sharded = model.engine().model();
+      adapter->fill(*placed, model.parameters(), sharded.exec(), sharded.mesh().tensor());
+      sharded.set_adapter(&*placed);
     }
     body({model.engine(), place.world, place.world.rank() == 0});
   });

@@ -108,8 +108,9 @@ class MergeCheck {
     const auto source = store::ModelSource::open(written, original_.tensor_shards());
     const auto before = reading_model(original_, *device), after = reading_model(source, *device);
     layers::Adapter placed(before->parameters(), *device, adapter_.ranks());
-    adapter_.fill(placed, before->parameters(), *device);
-    before->engine().model().set_adapter(&placed);
+    engine::ShardedModel& sharded = before->engine().model();
+    adapter_.fill(placed, before->parameters(), sharded.exec(), sharded.mesh().tensor());
+    sharded.set_adapter(&placed);
     const std::vector<double> expected = numbers_of(before->engine()),
                               merged = numbers_of(after->engine());
     Result result;

@@ -21,13 +21,13 @@ from precision_comparisons import fp8_curves, fp8_decode, fp8_steps, fp8_tune
 from quantised_comparisons import lookup, quantised
 from record import BUSY, PATIENCE, PEERS, ROOT, Record, idle_load, machine
 from run_comparisons import save, start
-from serving_comparisons import late_prompt, serve_memory, server_step, serving, shared_prefix
+from serving_comparisons import late_prompt, serve_adapters, serve_memory, server_step, serving, shared_prefix
 from text_comparisons import pack, tokenizer, tokenizer_models, tokenizer_training
 from tune_comparisons import chat_tune, glue_tune
 
 COMPARISONS = {f.__name__: f for f in (gemm, train, llama, llama_decode, demo, long, longest, memory, decode, prompt, tokenizer, tokenizer_models, tokenizer_training,
                                        pack, save, start, embed, bert, bert_natural, t5_train, t5_generate, serving, late_prompt,
-                                       shared_prefix, server_step, serve_memory, quantised, lookup, fp8_curves, fp8_tune, fp8_steps, fp8_decode, glue_tune,
+                                       shared_prefix, server_step, serve_memory, serve_adapters, quantised, lookup, fp8_curves, fp8_tune, fp8_steps, fp8_decode, glue_tune,
                                        chat_tune)}
 # The rows of the table of goals, by the comparison that measures them.
 ROWS = {"1": [train], "2": [train], "3": [memory], "4": [demo], "5": [long, longest], "6": [gemm], "7": [decode], "8": [prompt],

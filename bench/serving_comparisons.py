@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Servers: many requests at once to ours and to llama.cpp's, which have the same weights and the same client; and what a
 server owes those it writes for: even gaps, known beginnings, a step that is the model's."""
+import array
 import contextlib
 import json
+import random
+import struct
 import subprocess
 
 from quantised_comparisons import VOCAB, smollm2
@@ -10,6 +13,12 @@ from record import PEERS, ROOT
 
 
 AT_ONCE = (1, 4, 8, 16, 32)
+# Of SmolLM2-135M: inputs and outputs of a layer's modules.
+LAYERS, MODULES = 30, {"self_attn.q_proj": (576, 576), "self_attn.k_proj": (576, 192), "self_attn.v_proj": (576, 192), "self_attn.o_proj": (576, 576),
+                       "mlp.gate_proj": (576, 1536), "mlp.up_proj": (576, 1536), "mlp.down_proj": (1536, 576)}
+# Which of them have factors, and of what rank: what PEFT takes for the family, and all.
+ADAPTERS = {"qv": (("self_attn.q_proj", "self_attn.v_proj"), 8), "all": (tuple(MODULES), 16)}
+ADAPTERS_AT_ONCE = 16
 
 
 @contextlib.contextmanager
@@ -132,3 +141,52 @@ def serve_memory(r):
         r.add(f"serve_memory_{at_once}.planned", [planned / 2**20], "MiB")
         r.add(f"serve_memory_{at_once}.resident", [peak / 2**20], "MiB")
         r.note(f"=> {at_once} texts of 1,024 tokens: planned {planned / 2**20:.1f} MiB, 64 of them for the program; at most {peak / 2**20:.1f} MiB resident")
+
+
+def write_adapter(folder, kind, number):
+    """A LoRA as PEFT saves it, of random factors: parts of one list of draws, which are others for each adapter."""
+    names, rank = ADAPTERS[kind]
+    draw = random.Random(number)
+    draws = array.array("f", [draw.gauss(0, 0.03) for _ in range(1 << 16)])
+    folder.mkdir(parents=True)
+    header, size, parts = {}, 0, []
+    for layer in range(LAYERS):
+        for name in names:
+            inputs, outputs = MODULES[name]
+            for factor, shape in (("lora_A", (rank, inputs)), ("lora_B", (outputs, rank))):
+                count, begin = shape[0] * shape[1], draw.randrange(1 << 15)
+                parts.append((draws[begin:] * (count // (1 << 15) + 1))[:count].tobytes())
+                header[f"base_model.model.model.layers.{layer}.{name}.{factor}.weight"] = {
+                    "dtype": "F32", "shape": shape, "data_offsets": (size, size + 4 * count)}
+                size += 4 * count
+    text = json.dumps(header).encode()
+    (folder / "adapter_model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + b"".join(parts))
+    (folder / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA", "r": rank, "lora_alpha": 2 * rank, "target_modules": "all-linear" if len(names) == len(MODULES) else
+                                                            [name.split(".")[1] for name in names]}))
+    return folder
+
+
+def serve_adapters(r):
+    """16 requests at once, each with an adapter of its own, beside as many without, to the same server in turn; and one after another."""
+    if not (model := smollm2(r)):
+        return
+    tokens = r.size(128, 8)
+    for kind in ADAPTERS:
+        folders = {f"a{i}": write_adapter(r.work / f"adapters-{kind}" / str(i), kind, i) for i in range(ADAPTERS_AT_ONCE)}
+        command = [*sides_of(r, model, ADAPTERS_AT_ONCE, 704)["megalith"], *(word for name, folder in folders.items() for word in ("--adapter", f"{name}={folder}"))]
+        texts = {label: r.work / f"{kind}-{label}.json" for label in ("together", "alone")}
+        with served(r, command) as url:
+            def load(label, at_once, seed, *more):
+                return ["python3", PEERS / "completions_load.py", "--url", url, "--label", label, "--vocab", VOCAB, "--at-once", at_once, "--requests", ADAPTERS_AT_ONCE,
+                        "--tokens", tokens, "--seed", seed, *more]
+            for sample in range(r.size(6, 1)):
+                for label, name in (("none", "smollm2"), ("adapters", ",".join(folders))):
+                    r.run("warm" if sample == 0 and not r.tiny else f"serve_adapters_{kind}", load(label, ADAPTERS_AT_ONCE, sample, "--model", name, "--texts", texts["together"]))
+            r.run("warm", load("alone", 1, r.size(6, 1) - 1, "--model", ",".join(folders), "--texts", texts["alone"]))
+        none, own = (r.median(f"serve_adapters_{kind}.{label}.output") for label in ("none", "adapters"))
+        if none and own:
+            together, alone = (json.loads(path.read_text()) for path in texts.values())
+            same = sum(together[number] == text for number, text in alone.items())
+            names, rank = ADAPTERS[kind]
+            r.note(f"=> {ADAPTERS_AT_ONCE} requests at once, each with an adapter of rank {rank} of {len(names)} modules a layer: {100 * own / none:.0f} % of the tokens a second "
+                   f"without ({own:.1f} and {none:.1f}); {same} of {len(alone)} texts are those of one at a time")

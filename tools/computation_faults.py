@@ -8,12 +8,12 @@ COMPUTATION_FAULTS = [
           "{dy.rows(0, 0), bias_->gradient_sum().reshape(rows), token_shards(batch, partials)}",
           "layers_test", "LayerGradients.LinearWithAndWithoutBias"),
     Fault("skipped bias gradient of a column-parallel product", "src/layers/linear.cpp",
-          "{dy_TO, bias_->gradient_sum().reshape(Shape{1, bias_->local_elements()})",
-          "{dy_TO.rows(0, 0), bias_->gradient_sum().reshape(Shape{1, bias_->local_elements()})",
+          "{db_TO, bias_->gradient_sum().reshape(Shape{1, bias_->local_elements()})",
+          "{db_TO.rows(0, 0), bias_->gradient_sum().reshape(Shape{1, bias_->local_elements()})",
           "layers_test", "LayerGradients.LinearWithAndWithoutBias"),
     Fault("bias not added", "src/layers/linear.cpp",
-          ".k_shards = context.tensor_shards, .bias_O = value_of(bias_)",
-          ".k_shards = context.tensor_shards, .bias_O = {}",
+          ".y_TO = y.rows(begin, count), .k_shards = context.tensor_shards, .bias_O = bias_O}",
+          ".y_TO = y.rows(begin, count), .k_shards = context.tensor_shards, .bias_O = {}}",
           "layers_test", "LayerGradients.LinearWithAndWithoutBias"),
     Fault("gradients of queries and keys turned on instead of back", "src/layers/attention.cpp",
           "turn(context, batch, dheads, true);", "turn(context, batch, dheads, false);",
@@ -247,9 +247,9 @@ COMPUTATION_FAULTS = [
           "parallel::tree_all_reduce(exec, tensor, flat.view.rows(0, 0), \"gradients.tokens\");",
           "engine_test", "EngineLayout.SequenceParallel"),
     Fault("the gathered input of the previous product", "src/layers/linear.cpp",
-          "weight_gradients(context, product, dz_TO, gathered, nullptr); parallel::finish(exec, context.tensor, std::move(sum));",
+          "weight_gradients(context, product, db_TO, gathered, nullptr); parallel::finish(exec, context.tensor, std::move(sum));",
           "context.device().copy(gathered.view.rows(0, x.size(0)), x); "
-          "weight_gradients(context, product, dz_TO, gathered, nullptr); "
+          "weight_gradients(context, product, db_TO, gathered, nullptr); "
           "parallel::finish(exec, context.tensor, std::move(sum));",
           "engine_test", "EngineLayout.SequenceParallel"),
     Fault("a bucket that starts before its first parameter is complete", "src/optim/gradient_buckets.cpp",

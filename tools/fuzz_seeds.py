@@ -460,7 +460,7 @@ def peft_config():
     def of(**changes):
         return json.dumps({"peft_type": "LORA", "r": 8, "lora_alpha": 16, "target_modules": ["q_proj", "v_proj"], **changes}).encode()
     return [of(), of(target_modules="all-linear", use_rslora=True), of(target_modules=r".*\.(q|v)_proj", exclude_modules="v_proj"), of(target_modules=r"model\.layers\.[0-9]{1,2}\.self_attn\.q_proj"),
-            of(layers_to_transform=[0, 11], layers_pattern="h"), of(rank_pattern={"q_proj": 4, r"layers\.\d+\.x": 2}, alpha_pattern={"^v_proj": 1e-3}), of(use_dora=True), of(bias="all"),
+            of(layers_to_transform=[0, 11], layers_pattern="h"), of(rank_pattern={"q_proj": 4, r"layers\.\d+\.x": 2}, alpha_pattern={"^v_proj": 1e-3}), of(use_dora=True), of(lora_bias=True), of(bias="all"),
             of(init_lora_weights="pissa"), of(r=0), of(lora_alpha=1e308, r=65536), of(target_modules="(a|b)*a(a|b){9}"), of(target_modules=[""], modules_to_save=["lm_head"]), of(peft_type="IA3"), b"[]", b""]
 
 

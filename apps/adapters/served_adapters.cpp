@@ -57,7 +57,7 @@ serve::PlaceAdapter ServedAdapters::place(const std::string& name) const {
   return [adapter](engine::ShardedModel& model) {
     auto placed =
         std::make_shared<layers::Adapter>(model.parameters(), model.device(), adapter->ranks());
-    adapter->fill(*placed, model.parameters(), model.device());
+    adapter->fill(*placed, model.parameters(), model.exec(), model.mesh().tensor());
     return placed;
   };
 }

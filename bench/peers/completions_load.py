@@ -27,7 +27,7 @@ class Client(threading.Thread):
     def __init__(self, a, left, lock):
         super().__init__()
         self.a, self.left, self.lock = a, left, lock
-        self.first, self.between, self.tokens, self.fault = [], [], 0, None
+        self.first, self.between, self.texts, self.tokens, self.fault = [], [], {}, 0, None
 
     def run(self):
         try:
@@ -37,8 +37,8 @@ class Client(threading.Thread):
                 with self.lock:
                     if not self.left:
                         return
-                    prompt = self.left.pop()
-                self.ask(connection, prompt)
+                    request = self.left.pop()
+                self.ask(connection, *request)
         except Exception as fault:  # told by main: a thread's own would only be printed
             self.fault = fault
 
@@ -53,8 +53,9 @@ class Client(threading.Thread):
                 if not is_kept:
                     raise
 
-    def ask(self, connection, prompt):
-        body = {"model": self.a.model, "prompt": prompt, "max_tokens": self.a.tokens, "temperature": 0, "stream": True,
+    def ask(self, connection, number, prompt):
+        models = self.a.model.split(",")
+        body = {"model": models[number % len(models)], "prompt": prompt, "max_tokens": self.a.tokens, "temperature": 0, "stream": True,
                 "ignore_eos": True, "stream_options": {"include_usage": True}, "cache_prompt": self.a.shared > 0}
         begin = last = time.monotonic()
         response = self.send(connection, json.dumps(body))
@@ -72,6 +73,7 @@ class Client(threading.Thread):
                 self.tokens += event["usage"]["completion_tokens"]
             if not event["choices"]:
                 continue
+            self.texts[number] = self.texts.get(number, "") + event["choices"][0]["text"]
             (self.first if is_first else self.between).append(now - (begin if is_first else last))
             is_first, last = False, now
 
@@ -85,7 +87,7 @@ def prompts_of(a):
 def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("--url", required=True)
-    p.add_argument("--model", required=True)
+    p.add_argument("--model", required=True, help="or several with commas, which requests take in turn")
     p.add_argument("--label", required=True, help="of the server, before every name")
     p.add_argument("--at-once", type=int, required=True)
     p.add_argument("--requests", type=int, required=True)
@@ -96,8 +98,9 @@ def main():
     p.add_argument("--vocab", type=int, required=True)
     p.add_argument("--first-id", type=int, default=100, help="tokens before it are special in many vocabularies")
     p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--texts", help="a file for what was written, by request")
     a = p.parse_args()
-    left, lock = prompts_of(a), threading.Lock()
+    left, lock = list(enumerate(prompts_of(a))), threading.Lock()
     clients = [Client(a, left, lock) for _ in range(a.at_once)]
     begin = time.monotonic()
     for client in clients:
@@ -112,6 +115,9 @@ def main():
     figures = {"output": (sum(c.tokens for c in clients) / seconds, "tokens/s"),
                "first_token": (1e3 * statistics.median(first), "ms"), "first_token_99": (1e3 * percentile(first, 0.99), "ms"),
                "between_tokens": (1e3 * statistics.median(between), "ms"), "between_tokens_99": (1e3 * percentile(between, 0.99), "ms")}
+    if a.texts:
+        with open(a.texts, "w") as file:
+            json.dump({number: text for client in clients for number, text in client.texts.items()}, file, sort_keys=True)
     for name, (value, unit) in figures.items():
         print(json.dumps({"name": f"{a.label}.{name}", "value": value, "unit": unit}), flush=True)
 

@@ -8,6 +8,7 @@
 
 #include "account/layout_plan.h"
 #include "account/plan.h"
+#include "bottlenecks/trained_bottlenecks.h"
 #include "comm/backends.h"
 #include "engine/engine.h"
 #include "engine/state.h"
@@ -156,14 +157,24 @@ TEST(TracedStep, PlansPreferencesToTheByte) {
   }
 }
 
-/// Learned vectors the same.
+/// Learned vectors the same, and what computes again what products gave: magnitudes of factors, and
+/// bottlenecks.
 TEST(TracedStep, PlansLearnedVectorsToTheByte) {
-  for (const bool llama : {false, true}) {
+  const auto products = [](const models::ModelSpec& spec) {
+    auto made = std::make_shared<low_rank::FactoredProducts>(*testing::toy_factors(spec));
+    made->has_magnitudes = true;
+    return made;
+  };
+  for (const int kind : {0, 1, 2}) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
+      const bool llama = (kind == 1) != (dtype == DType::f32);
       engine::Settings settings = llama ? testing::toy_llama_settings() : toy_settings();
+      const DType masters = settings.masters;
       settings.weights = settings.activations = dtype;
-      settings.factors = ia3::vectors_of(testing::toy_vectors(settings.model), settings.masters);
-      const std::string what = fmt::format("{} {} vectors", settings.model.family, dtype);
+      settings.factors = kind == 0 ? ia3::vectors_of(testing::toy_vectors(settings.model), masters)
+                         : kind == 1 ? low_rank::factors_of(products(settings.model), masters)
+                                     : bottlenecks::bottlenecks_of(5, masters);
+      const std::string what = fmt::format("{} {} kind {}", settings.model.family, dtype, kind);
       expect_planned(settings, 1, 2, what);
       settings.recompute.mode = layers::Recompute::full;
       settings.layout = {.tensor = 2, .pipeline = 3, .data = 2, .sequence = true};

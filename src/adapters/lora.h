@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a low-rank adapter is (Hu et al. 2022), whoever made it: which products of a model it adds
-// to, y += scale (x A^T) B^T with A [r, I] and B [O, r], of what rank each, and how much. Products
+// to, y += scale (x A^T) B^T with A [r, I] and B [O, r], of what rank each, and how much; and
+// whether the rows of W + scale B A are then given magnitudes (DoRA, Liu et al. 2024). Products
 // have the names that the model's own folder gives its modules ("model.layers.0.self_attn.q_proj"),
 // as PEFT does. The values are elsewhere.
 #pragma once
@@ -23,6 +24,7 @@ struct Lora {
   double alpha = 8;
   /// The scale is alpha / sqrt(rank) (Kalajdzievski 2023), not alpha / rank.
   bool rank_stabilised = false;
+  bool has_magnitudes = false;
   ModuleNames targets;
   std::optional<ModuleNames> excluded;
   /// Layers whose products are targets; empty: all. Of targets given by name alone.

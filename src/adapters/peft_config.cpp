@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "adapters/bottleneck_config.h"
 #include "base/error.h"
 #include "base/json_fault.h"
 #include "base/json_number.h"
@@ -46,7 +47,7 @@ void refuse_others(const ConfigKeys& keys) {
     throw UserError("{}: bias {} is not supported: only none, biases that were not trained",
                     keys.where(), ConfigKeys::shown(bias));
   }
-  for (const char* const flag : {"use_dora", "lora_bias", "use_qalora"}) keys.only(flag, false);
+  for (const char* const flag : {"lora_bias", "use_qalora"}) keys.only(flag, false);
   keys.absent("modules_to_save", "modules that were trained whole");
   keys.absent("target_parameters", "adapters of single parameters");
   keys.absent("trainable_token_indices", "trained rows of the table of tokens");
@@ -155,6 +156,7 @@ Lora lora_of(const ConfigKeys& keys, const Ordered& ordered, const std::string& 
   lora.rank = rank_from(keys.integer({"r"}, lora.rank), where + ": r");
   lora.alpha = keys.number("lora_alpha", lora.alpha);
   lora.rank_stabilised = keys.boolean("use_rslora", false);
+  lora.has_magnitudes = keys.boolean("use_dora", false);
   lora.targets = targets_of(keys, budget);
   lora.excluded = modules(keys, "exclude_modules", budget);
   lora.layers = layers_of(keys);
@@ -208,6 +210,8 @@ PeftConfig parse_peft_config(std::string_view text, const std::string& where) {
   const Json json = Json::parse(text);
   if (!json.is_object()) throw UserError("{}: must be a JSON object", where);
   const ConfigKeys keys(json, where);
+  if (!json.contains("peft_type") && json.contains("config"))
+    return parse_bottleneck_config(json, where);
   const std::string method = keys.text("peft_type", "");
   if (method == kLora) return lora_of(keys, Ordered::parse(text), where);
   if (method == kIa3) return ia3_of(keys, where);

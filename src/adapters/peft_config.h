@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // adapter_config.json as PEFT writes it for LoRA, IA3 and virtual tokens, which are prompt tuning's
-// and, when they are trained, p-tuning's. What would change the arithmetic and has
-// no code here is refused by name: other methods, DoRA, biases, whole modules that were trained,
+// and, when they are trained, p-tuning's; or AdapterHub for bottlenecks, by the key "config"
+// (bottleneck_config.h). What would change the arithmetic and has
+// no code here is refused by name: other methods, biases, whole modules that were trained,
 // starts that change the base's weights. Source: LoraConfig, IA3Config,
 // PromptTuningConfig and PromptEncoderConfig of peft 0.21.
 #pragma once
@@ -10,6 +11,7 @@
 #include <string_view>
 #include <variant>
 
+#include "adapters/bottleneck.h"
 #include "adapters/ia3.h"
 #include "adapters/lora.h"
 #include "adapters/virtual_prompt.h"
@@ -18,7 +20,7 @@ namespace megalith::adapters {
 
 inline constexpr int64_t kMostConfigBytes = 16 << 20;
 
-using PeftConfig = std::variant<Lora, Ia3, VirtualPrompt>;
+using PeftConfig = std::variant<Lora, Ia3, VirtualPrompt, Bottlenecks>;
 /// UserError that names the key; `where` begins it.
 PeftConfig parse_peft_config(std::string_view text, const std::string& where);
 

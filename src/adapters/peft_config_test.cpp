@@ -94,6 +94,7 @@ TEST(PeftConfig, ReadsWhatPeftWrites) {
   EXPECT_EQ(lora.rank, 4);
   EXPECT_EQ(lora.alpha, 16);
   EXPECT_FALSE(lora.rank_stabilised);
+  EXPECT_FALSE(lora.has_magnitudes);
   EXPECT_EQ(lora.scale_of("model.layers.0.self_attn.q_proj"), 4);
   EXPECT_TRUE(lora.adapts("model.layers.0.self_attn.q_proj"));
   EXPECT_FALSE(lora.adapts("model.layers.0.self_attn.k_proj"));
@@ -101,6 +102,7 @@ TEST(PeftConfig, ReadsWhatPeftWrites) {
 
 TEST(PeftConfig, ReadsEveryKeyThatCounts) {
   const Lora lora = parsed({{"use_rslora", true},
+                            {"use_dora", true},
                             {"lora_alpha", 3.5},
                             {"target_modules", "all-linear"},
                             {"exclude_modules", ".*k_proj"},
@@ -109,6 +111,7 @@ TEST(PeftConfig, ReadsEveryKeyThatCounts) {
                             {"rank_pattern", {{"q_proj", 9}}},
                             {"alpha_pattern", {{"v_proj", 7}}}});
   EXPECT_TRUE(lora.rank_stabilised);
+  EXPECT_TRUE(lora.has_magnitudes);
   EXPECT_EQ(lora.layers, (std::vector<int64_t>{1}));
   EXPECT_EQ(lora.layer_patterns, (std::vector<std::string>{"layers"}));
   EXPECT_EQ(lora.rank_of("a.q_proj"), 9);
@@ -169,7 +172,7 @@ TEST(PeftConfig, RefusesByName) {
   const std::pair<Json, const char*> cases[] = {
       {{{"peft_type", "LOHA"}}, "peft_type \"LOHA\" is not supported"},
       {{{"bias", "all"}}, "bias \"all\" is not supported"},
-      {{{"use_dora", true}}, "use_dora true is not supported"},
+      {{{"use_dora", 1}}, "use_dora"},
       {{{"lora_bias", true}}, "lora_bias true is not supported"},
       {{{"use_qalora", true}}, "use_qalora true is not supported"},
       {{{"modules_to_save", {"lm_head"}}}, "modules_to_save"},

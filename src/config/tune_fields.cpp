@@ -8,13 +8,34 @@ using settings::between;
 using settings::from_below;
 using settings::InFingerprint;
 
+void TuneSection::visit_virtual_tokens(FieldVisitor& v) {
+  v.field("virtual_tokens", virtual_tokens,
+          "how many virtual tokens stand before every text (prompt, p_tuning)",
+          between(1, 1 << 16));
+  v.field(
+      "prompt_init", prompt_init,
+      "their rows begin as those of tokens, drawn from the first 5,000 of the vocabulary or of a "
+      "text, or are drawn themselves (prompt)");
+  v.field("prompt_text", prompt_text, "the text of prompt_init: text, again and again");
+  v.field(
+      "encoder", encoder,
+      "what makes their rows (p_tuning): mlp: three products; lstm: a bidirectional LSTM and two "
+      "products; embedding: nothing, they are a table");
+  v.field("encoder_hidden", encoder_hidden,
+          "width inside of the encoder, of an LSTM in one direction (p_tuning); 0: half of that of "
+          "the model's rows",
+          between(0, 1 << 16));
+  v.field("encoder_layers", encoder_layers, "layers of the LSTM (p_tuning)", between(1, 1 << 10));
+}
+
 void TuneSection::visit(FieldVisitor& v) {
   v.field(
       "method", method,
       "full: all weights train; lora: low-rank factors (Hu et al. 2022); ia3: learned vectors (Liu "
-      "et al. 2022); prompt: virtual tokens before texts (Lester et al. 2021); p_tuning: the same "
-      "made by an encoder (Liu et al. 2021); classify: all, under a head of classes; dpo: full "
-      "with objective dpo; the others are not built");
+      "et al. 2022); adapter: bottlenecks behind attention and MLP (Houlsby et al. 2019); prompt: "
+      "virtual tokens before texts (Lester et al. 2021); p_tuning: the same made by an encoder "
+      "(Liu "
+      "et al. 2021); classify: all, under a head of classes; dpo: full with objective dpo");
   v.field(
       "objective", objective,
       "sft: the answers of lines; dpo: which of two answers is preferred (Rafailov et al. 2023), "
@@ -36,26 +57,12 @@ void TuneSection::visit(FieldVisitor& v) {
   v.field("alpha", alpha, "scale of the factors' product: alpha / rank (lora)", between(0, 1e6));
   v.field("dropout", dropout, "of what the factors read (lora)", from_below(0, 1));
   v.field("rslora", rank_stabilised, "alpha / sqrt(rank) (lora, Kalajdzievski 2023)");
+  v.field("dora", magnitudes, "magnitudes beside the factors (lora, Liu et al. 2024)");
   v.field("targets", targets,
           "modules, whole or from a point on; empty: all (lora), PEFT's of the family (ia3)");
+  v.field("adapter_dim", adapter_dim, "size of the bottlenecks (adapter)", between(1, 1 << 16));
   visit_classes(v);
-  v.field("virtual_tokens", virtual_tokens,
-          "how many virtual tokens stand before every text (prompt, p_tuning)",
-          between(1, 1 << 16));
-  v.field(
-      "prompt_init", prompt_init,
-      "their rows begin as those of tokens, drawn from the first 5,000 of the vocabulary or of a "
-      "text, or are drawn themselves (prompt)");
-  v.field("prompt_text", prompt_text, "the text of prompt_init: text, again and again");
-  v.field(
-      "encoder", encoder,
-      "what makes their rows (p_tuning): mlp: three products; lstm: a bidirectional LSTM and two "
-      "products; embedding: nothing, they are a table");
-  v.field("encoder_hidden", encoder_hidden,
-          "width inside of the encoder, of an LSTM in one direction (p_tuning); 0: half of that of "
-          "the model's rows",
-          between(0, 1 << 16));
-  v.field("encoder_layers", encoder_layers, "layers of the LSTM (p_tuning)", between(1, 1 << 10));
+  visit_virtual_tokens(v);
   v.field("beta", beta,
           "the larger, the nearer probabilities stay to those of the starting weights (dpo)",
           above(0));

@@ -73,7 +73,9 @@ struct TuneSection {
   double alpha = 16;
   double dropout = 0;
   bool rank_stabilised = false;
+  bool magnitudes = false;
   std::vector<std::string> targets;
+  int64_t adapter_dim = 32;
   ClassifyTask task = ClassifyTask::sequence_classification;
   std::vector<std::string> labels;
   int64_t stride = 128;
@@ -89,7 +91,8 @@ struct TuneSection {
   }
   /// Whether what trains lies beside weights that stay.
   bool trains_beside() const {
-    return method == TuneMethod::lora || method == TuneMethod::ia3 || has_virtual_tokens();
+    return method == TuneMethod::lora || method == TuneMethod::ia3 ||
+           method == TuneMethod::adapter || has_virtual_tokens();
   }
   double beta = 0.1;
   double label_smoothing = 0;
@@ -98,6 +101,7 @@ struct TuneSection {
 
  private:
   void visit_classes(FieldVisitor& v);
+  void visit_virtual_tokens(FieldVisitor& v);
 };
 
 }  // namespace megalith::config

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What trains beside a model's products, low-rank factors and learned vectors, or as virtual tokens
+// What trains beside a model's products, low-rank factors with and without magnitudes, learned
+// vectors and bottlenecks, or as virtual tokens
 // before texts, themselves or behind an encoder: no layout, micro-batch or recomputation changes a
 // bit of it. factors_test.cpp, vectors_test.cpp and virtual_tokens_test.cpp have what each of them
 // is.
@@ -10,8 +11,10 @@ namespace {
 
 using config::PromptEncoderKind;
 using testing::Variant;
+using testing::with_bottlenecks;
 using testing::with_encoder;
 using testing::with_factors;
+using testing::with_magnitudes;
 using testing::with_prompt;
 using testing::with_vectors;
 
@@ -54,6 +57,8 @@ std::vector<Variant> factors() {
                     0.2)});
   return all;
 }
+std::vector<Variant> magnitudes() { return variants_with(with_magnitudes); }
+std::vector<Variant> bottlenecks() { return variants_with(with_bottlenecks); }
 std::vector<Variant> vectors() { return variants_with(with_vectors); }
 std::vector<Variant> prompts() {
   std::vector<Variant> all = variants_with(with_prompt);
@@ -90,6 +95,8 @@ class BesideProducts : public ::testing::TestWithParam<std::vector<Variant> (*)(
   }
 };
 INSTANTIATE_TEST_SUITE_P(Factors, BesideProducts, ::testing::Values(&factors));
+INSTANTIATE_TEST_SUITE_P(Magnitudes, BesideProducts, ::testing::Values(&magnitudes));
+INSTANTIATE_TEST_SUITE_P(Bottlenecks, BesideProducts, ::testing::Values(&bottlenecks));
 INSTANTIATE_TEST_SUITE_P(Vectors, BesideProducts, ::testing::Values(&vectors));
 INSTANTIATE_TEST_SUITE_P(Prompts, BesideProducts, ::testing::Values(&prompts));
 INSTANTIATE_TEST_SUITE_P(Encoders, BesideProducts, ::testing::Values(&encoders));

@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Low-rank factors that train beside a model's products: the weights stay as they were, and what a
-// step computes is what an adapter of the same values gives.
+// Low-rank factors that train beside a model's products, with and without magnitudes of outputs:
+// the weights stay as they were, and what a step computes is what an adapter of the same values
+// gives.
+#include <optional>
+#include <utility>
+
 #include "engine/state.h"
 #include "kernels/elementwise/pointwise.h"
 #include "kernels/matmul/low_rank_blocks.h"
+#include "low_rank/adapter_scale.h"
 #include "low_rank/factor_columns.h"
+#include "low_rank/magnitudes.h"
 #include "testing/beside_products.h"
 
 namespace megalith::engine {
@@ -13,6 +19,7 @@ namespace {
 using testing::expect_served_as_trained;
 using testing::OneRank;
 using testing::with_factors;
+using testing::with_magnitudes;
 
 constexpr double kRate = 0.01;
 
@@ -40,6 +47,36 @@ TEST(Factors, TheWeightsStayAndOnlyModulesMove) {
   EXPECT_EQ(losses[0], OneRank(testing::toy_llama_settings()).train(1, kRate)[0]);
 }
 
+/// With magnitudes that are the norms of the weights.
+void begin(OneRank& rank) {
+  kernels::Exec exec(*rank.device);
+  low_rank::begin_magnitudes(exec, rank.mesh.tensor(), rank.engine.parameters());
+}
+
+TEST(Factors, OfMagnitudesBeginAsTheModelAndMoveAllThree) {
+  for (const Settings& settings : {testing::toy_settings(), testing::toy_llama_settings()}) {
+    OneRank rank(with_magnitudes(settings));
+    begin(rank);
+    const auto before = rank.weights();
+    const std::vector<double> losses = rank.train(3, kRate);
+    for (const auto& [name, values] : rank.weights()) {
+      if (low_rank::is_factor(name)) {
+        EXPECT_NE(values, before.at(name)) << name;
+      } else {
+        EXPECT_EQ(values, before.at(name)) << name;
+      }
+    }
+    EXPECT_EQ(losses[0], OneRank(settings).train(1, kRate)[0]);
+    // Keys have no module: their magnitudes stay.
+    const auto products = testing::toy_factors(rank.settings.model);
+    const auto& by_output = products->products.at("layers.0.attention.qkv.weight").by_output;
+    const std::string name = "layers.0.attention.qkv.lora_m";
+    const std::vector<float> behind = rank.weights().at(name);
+    for (size_t o = 0; o < by_output.size(); ++o)
+      EXPECT_EQ(behind[o] == before.at(name)[o], by_output[o].empty()) << o;
+  }
+}
+
 TEST(Factors, AStateHoldsThemAlone) {
   OneRank rank(with_factors(testing::toy_settings()));
   for (const StateTensor& tensor : state_list(rank.engine))
@@ -49,13 +86,14 @@ TEST(Factors, AStateHoldsThemAlone) {
 }
 
 /// An adapter beside `plain` of the values that the factors of `trained` have.
-layers::Adapter adapter_of(OneRank& trained, OneRank& plain) {
+layers::Adapter adapter_of(OneRank& trained, OneRank& plain, bool magnitudes) {
   const auto products = testing::toy_factors(plain.settings.model);
   layers::AdapterRanks ranks;
   for (const auto& [weight, product] : products->products)
-    ranks.emplace(weight,
-                  layers::AdapterRank(product.rank,
-                                      kernels::packed_rank(kernels::blocks_of(product.by_output))));
+    ranks.emplace(
+        weight,
+        layers::AdapterRank(
+            product.rank, kernels::packed_rank(kernels::blocks_of(product.by_output)), magnitudes));
   layers::Adapter adapter(plain.engine.parameters(), *plain.device, ranks);
   for (auto& [weight, factors] : adapter.factors()) {
     const auto view = [&](const std::string& name) {
@@ -68,7 +106,24 @@ layers::Adapter adapter_of(OneRank& trained, OneRank& plain) {
     plain.device->copy(factors.b_PO, view(low_rank::second_factor(weight)));
     kernels::Exec exec(*plain.device);
     kernels::scale(exec, factors.b_PO, static_cast<float>(products->scale));
-    factors.blocks = kernels::blocks_of(products->products.at(weight).by_output);
+    const auto& by_output = products->products.at(weight).by_output;
+    factors.blocks = kernels::blocks_of(by_output);
+    if (!magnitudes) continue;
+    const auto on_host = [&](ConstView values) {
+      std::vector<float> host(static_cast<size_t>(values.num_elements()));
+      plain.device->wait(plain.device->copy_to_host(host.data(), values));
+      return host;
+    };
+    const device::Tensor b_RO = exec.workspace.tensor(
+        DType::f32, Shape{a_RI.size(0), static_cast<int64_t>(by_output.size())});
+    low_rank::spread_columns(exec, factors.b_PO, b_RO, low_rank::column_runs(by_output));
+    std::vector<std::optional<float>> m_O;
+    const std::vector<float> m = on_host(view(low_rank::magnitudes_of(weight)));
+    for (size_t o = 0; o < m.size(); ++o)
+      m_O.push_back(by_output[o].empty() ? std::nullopt : std::optional(m[o]));
+    low_rank::set_scale(exec, plain.mesh.tensor(), *plain.engine.parameters().find(weight),
+                        {.a_RI = on_host(a_RI), .b_RO = on_host(b_RO), .m_O = std::move(m_O)},
+                        adapter);
   }
   return adapter;
 }
@@ -81,7 +136,21 @@ TEST(Factors, AreTrainedAsTheyAreServed) {
     settings.layout = {};
     OneRank trained(with_factors(settings)), plain(settings);
     trained.train(2, kRate);
-    layers::Adapter adapter = adapter_of(trained, plain);
+    layers::Adapter adapter = adapter_of(trained, plain, false);
+    expect_served_as_trained(trained, plain, adapter);
+  }
+}
+
+TEST(Factors, WithMagnitudesAreTrainedAsTheyAreServed) {
+  Settings narrow = testing::toy_settings();  // with biases
+  narrow.weights = narrow.activations = DType::bf16;
+  for (Settings settings : {testing::toy_settings(), testing::toy_llama_settings(), narrow}) {
+    settings.model.dropout = 0;
+    settings.layout = {};
+    OneRank trained(with_magnitudes(settings)), plain(settings);
+    begin(trained);
+    trained.train(2, kRate);
+    layers::Adapter adapter = adapter_of(trained, plain, true);
     expect_served_as_trained(trained, plain, adapter);
   }
 }

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "comm/backends.h"
+#include "low_rank/adapter_scale.h"
 #include "report/quantity.h"
 
 namespace megalith::generate {
@@ -37,8 +38,10 @@ RankMemory plan_rank(const models::ModelSpec& spec,
   const int64_t before = device->total().in_use;
   run_largest_passes(model.engine(), blocks, limits, context);
   // What rows with different adapters take lies between what all take with either.
-  for (const auto& adapter : loaded) {
-    sharded.set_adapter(adapter.get());
+  for (size_t i = 0; i < loaded.size(); ++i) {
+    low_rank::plan_scales(sharded.exec(), sharded.mesh().tensor(), sharded.parameters(),
+                          adapters[i], *loaded[i]);
+    sharded.set_adapter(loaded[i].get());
     run_largest_passes(model.engine(), blocks, limits, context);
   }
   memory.pass = device->total().peak - before;

@@ -9,6 +9,7 @@
 
 #include "comm/backends.h"
 #include "generate/batch_testing.h"
+#include "low_rank/adapter_scale.h"
 #include "testing/toy_adapter.h"
 
 namespace megalith::generate {
@@ -83,6 +84,8 @@ TEST_P(BlockPlanTest, WithAdaptersIsWhatIsTaken) {
   std::vector<layers::AdapterRanks> adapters(2, testing::toy_adapter_ranks(spec));
   for (auto& [weight, rank] : adapters[1]) rank = {40 - rank.rank, 20};
   adapters.push_back(testing::toy_vector_ranks(spec));
+  adapters.push_back(testing::toy_adapter_ranks(spec, true));
+  adapters.push_back(testing::toy_bottleneck_ranks(spec));
   const std::vector<RankMemory> without =
       plan_memory(spec, options, device::cpu_target(2), kLimits, kContext);
   const std::vector<RankMemory> ranks =
@@ -102,16 +105,21 @@ TEST_P(BlockPlanTest, WithAdaptersIsWhatIsTaken) {
       loaded.push_back(std::make_shared<layers::Adapter>(model.parameters(), *device, each));
       for (auto& [weight, factors] : loaded.back()->factors()) {
         for (const auto* tensor :
-             {&factors.a_IR, &factors.b_PO, &factors.input_I, &factors.output_O})
+             {&factors.a_IR, &factors.b_PO, &factors.input_I, &factors.output_O, &factors.scale_O,
+              &factors.down_RH, &factors.down_bias_R, &factors.up_HR, &factors.up_bias_H})
           if (!tensor->view.absent()) device->wait(device->fill_zero(*tensor));
       }
     }
     EXPECT_EQ(device->total().in_use, ranks[rank].weights);
+    engine::ShardedModel& sharded = model.engine().model();
+    for (size_t i = 0; i < adapters.size(); ++i)
+      low_rank::plan_scales(sharded.exec(), sharded.mesh().tensor(), sharded.parameters(),
+                            adapters[i], *loaded[i]);
     {
       BatchGenerator generator(model.engine(), nullptr, {.limits = kLimits, .blocks = blocks});
       uint64_t number = 0;
       for (Request& request : requests_of(spec, 18)) {
-        if (++number % 4 != 0) request.adapter = {loaded[number % 4 - 1], number % 4};
+        if (++number % 6 != 0) request.adapter = {loaded[number % 6 - 1], number % 6};
         ASSERT_TRUE(generator.submit(std::move(request)));
       }
       while (generator.step()) {

@@ -79,11 +79,12 @@ class OutputVector final : public layers::ProductFactors {
     kernels::scale(context.exec, y_TO, l_->compute());
   }
   bool reads_output() const override { return l_->trainable(); }
-  ConstView output_gradient(Context& context, ConstView dy_TO,
+  ConstView output_gradient(Context& context, ConstView dy_TO, ConstView,
                             device::Tensor& made) const override {
     return multiplied(context, dy_TO, l_->compute(), made);
   }
-  void add_output_gradients(Context& context, ConstView dy_TO, ConstView z_TO) const override {
+  void add_output_gradients(Context& context, const Batch&, ConstView dy_TO, ConstView,
+                            View z_TO) const override {
     add_gradient(context, *l_, dy_TO, z_TO);
     for (const View& others : others_of(l_->gradient_sum())) kernels::fill(context.exec, others, 0);
   }

@@ -22,8 +22,9 @@ namespace megalith::inference {
 namespace {
 
 constexpr int64_t kTokens = 150;
-/// Seeds from here on are of adapters of learned vectors.
-constexpr uint64_t kVectors = 100;
+/// Seeds from here on are of adapters of learned vectors, of factors with magnitudes, or of
+/// bottlenecks.
+constexpr uint64_t kVectors = 100, kScaled = 200, kBottlenecks = 300;
 
 models::ModelSpec spec_named(std::string_view name) {
   if (name == "grouped") {
@@ -108,6 +109,17 @@ struct Rank {
                .formats = formats_of(spec, base)}) {
     fill(model, *device);
     for (const uint64_t seed : seeds) {
+      if (seed >= kBottlenecks) {
+        adapters.push_back(
+            testing::toy_bottleneck_adapter(spec, model.parameters(), *device, seed));
+        continue;
+      }
+      if (seed >= kScaled) {
+        engine::ShardedModel& sharded = model.engine().model();
+        adapters.push_back(testing::toy_scaled_adapter(spec, model.parameters(), sharded.exec(),
+                                                       sharded.mesh().tensor(), seed));
+        continue;
+      }
       const auto make = seed < kVectors ? testing::toy_adapter : testing::toy_vector_adapter;
       adapters.push_back(make(spec, model.parameters(), *device, seed));
     }
@@ -157,7 +169,7 @@ class AdapterLayout : public ::testing::TestWithParam<std::tuple<Base, parallel:
 
 TEST_P(AdapterLayout, HasTheBitsOfOneRank) {
   const auto& [base, layout] = GetParam();
-  for (const uint64_t seed : {uint64_t{5}, kVectors}) {
+  for (const uint64_t seed : {uint64_t{5}, kVectors, kScaled, kBottlenecks}) {
     const auto alone = read(base, {}, seed)[0];
     const auto readings = read(base, layout, seed);
     for (int rank = 0; rank < layout.num_ranks(); ++rank) {
@@ -196,13 +208,14 @@ std::vector<std::vector<float>> logits_of(Rank& rank, const KvBlocks& blocks,
   return logits;
 }
 
-// Rows with adapters of both kinds, and with none, read at once: each as alone, those without as in
+// Rows with adapters of all kinds, and with none, read at once: each as alone, those without as in
 // a model that has no adapters.
 TEST_P(AdapterCompany, ChangesNoBit) {
   const Base base = GetParam();
   comm::run_ranks(1, [&](comm::Communicator& world) {
-    Rank rank(base, world, {}, std::array<uint64_t, 3>{5, 6, kVectors});
-    constexpr std::array<int, 8> kAdapters = {0, -1, 1, 0, 1, 2, -1, 2};
+    Rank rank(base, world, {},
+              std::array<uint64_t, 6>{5, 6, kVectors, kScaled, kScaled + 1, kBottlenecks});
+    constexpr std::array<int, 8> kAdapters = {0, -1, 3, 4, 5, 2, -1, 3};
     constexpr std::array<size_t, 8> kLengths = {3, 40, 1, 1, 70, 5, 1, 66};
     const KvBlocks blocks(rank.model.engine().model(),
                           std::vector<int64_t>(kv_groups(rank.spec).size(), 16));
@@ -261,10 +274,10 @@ void multiply(InferenceModel& model, parameters::Parameter& weight,
   for (int64_t o = 0; o < w.size(0); ++o) bias->mutable_compute().as<float>()[o] *= l[o];
 }
 
-// The reference: w + b a in double precision, or w times l, rounded once, in a model without
-// adapters.
+// The reference: w + b a in double precision, with magnitudes times what scales its rows, or w
+// times l, rounded once, in a model without adapters.
 TEST_P(MergedWeights, GiveTheSameButForRounding) {
-  for (const uint64_t seed : {uint64_t{5}, kVectors})
+  for (const uint64_t seed : {uint64_t{5}, kVectors, kScaled})
     comm::run_ranks(1, [&](comm::Communicator& world) {
       Rank rank({GetParam()}, world, {}, std::array<uint64_t, 1>{seed});
       const auto adapted = read(rank);
@@ -273,17 +286,19 @@ TEST_P(MergedWeights, GiveTheSameButForRounding) {
       for (parameters::Parameter& parameter : rank.model.parameters().all()) {
         const auto* const factors = rank.adapters[0]->find(parameter.name());
         if (factors == nullptr) continue;
-        if (seed >= kVectors) {
-          if (merged_ones.insert(parameter.name()).second)
-            multiply(rank.model, parameter, *factors);
+        if (!merged_ones.insert(parameter.name()).second) continue;
+        if (seed == kVectors) {
+          multiply(rank.model, parameter, *factors);
           continue;
         }
+        const View scale_O = factors->scale_O;
         const View w = parameter.mutable_compute(), a = factors->a_IR, b = factors->b_PO;
         for (int64_t o = 0; o < w.size(0); ++o) {
           for (int64_t i = 0; i < w.size(1); ++i) {
             double sum = w.row<float>(o)[i];
             for (int64_t r = 0; r < a.size(1); ++r)
               sum += static_cast<double>(b.row<float>(r)[o]) * a.row<float>(i)[r];
+            if (!scale_O.absent()) sum *= static_cast<double>(scale_O.as<float>()[o]);
             w.row<float>(o)[i] = static_cast<float>(sum);
           }
         }

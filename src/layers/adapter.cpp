@@ -65,12 +65,6 @@ void multiply_rows(Context& context, std::span<const AdaptedRun> runs,
 
 }  // namespace
 
-AdapterRank AdapterRank::of_virtual_tokens(int64_t count) {
-  AdapterRank rank;
-  rank.virtual_tokens = count;
-  return rank;
-}
-
 int64_t virtual_tokens_of(const AdapterRanks& ranks) {
   const auto table = ranks.find(kTokenTableName);
   return table == ranks.end() ? 0 : table->second.virtual_tokens;
@@ -85,7 +79,15 @@ Adapter::Adapter(const parameters::ParameterSet& set, device::Device& device,
     if (rank == ranks.end() || factors_.contains(parameter.name())) continue;
     const Shape local = parameter.local_shape();
     MEGA_CHECK_EQ(local.num_dims(), 2);
-    const auto& [all, packed, virtual_tokens, vector] = rank->second;
+    const auto& [all, packed, virtual_tokens, vector, has_magnitudes, bottleneck] = rank->second;
+    if (bottleneck > 0) {
+      Factors& made = factors_[parameter.name()];
+      made.down_RH = arena.tensor(DType::f32, Shape{bottleneck, local[0]});
+      made.down_bias_R = arena.tensor(DType::f32, Shape{bottleneck});
+      made.up_HR = arena.tensor(DType::f32, Shape{local[0], bottleneck});
+      made.up_bias_H = arena.tensor(DType::f32, Shape{local[0]});
+      continue;
+    }
     if (virtual_tokens > 0) {
       if (!parameter.declaration().is_copy) {
         factors_[parameter.name()].virtual_PE =
@@ -103,6 +105,7 @@ Adapter::Adapter(const parameters::ParameterSet& set, device::Device& device,
                  arena.tensor(DType::f32, Shape{packed, local[0]})};
     // Until it is filled, and in a plan: of any columns.
     if (packed < all) made.blocks = {{{0, local[0]}, {0, 0}, packed}};
+    if (has_magnitudes) made.scale_O = arena.tensor(DType::f32, Shape{local[0]});
     factors_.emplace(parameter.name(), std::move(made));
   }
 }
@@ -135,11 +138,29 @@ ConstView adapted_input(Context& context, const Batch& batch, const parameters::
   return made;
 }
 
+void for_each_bias_run(const Context& context, const Batch& batch,
+                       const parameters::Parameter& weight, int64_t rows,
+                       FunctionRef<void(int64_t begin, int64_t count, bool comes_before)> body) {
+  int64_t done = 0;
+  for (const AdaptedRun& run : adapted_runs(context, batch, weight.name())) {
+    if (run.factors->scale_O.view.absent()) continue;
+    if (run.begin > done) body(done, run.begin - done, false);
+    body(run.begin, run.count, true);
+    done = run.begin + run.count;
+  }
+  if (done < rows) body(done, rows - done, false);
+}
+
 void add_adapters(Context& context, const Batch& batch, const parameters::Parameter& weight,
                   const AdaptedProduct& product) {
   std::vector<AdaptedRun> runs = adapted_runs(context, batch, weight.name());
   MEGA_CHECK(runs.empty() || !context.sequence, "adapters of parts of the tokens");
   multiply_rows(context, runs, &Adapter::Factors::output_O, product.y_TO);
+  for (const AdaptedRun& run : runs) {
+    if (run.factors->down_RH.view.absent()) continue;
+    kernels::bottleneck_forward(context.exec, run.factors->bottleneck(),
+                                product.y_TO.rows(run.begin, run.count));
+  }
   std::erase_if(runs, [](const AdaptedRun& run) { return run.rank() == 0; });
   if (runs.empty()) return;
   const AdaptedRun& last = runs.back();
@@ -152,6 +173,12 @@ void add_adapters(Context& context, const Batch& batch, const parameters::Parame
   in_calls(runs, &Adapter::Factors::b_PO, [&](const kernels::LowRankRuns& call) {
     kernels::low_rank_add(context.exec, {h, product.y_TO, call});
   });
+  multiply_rows(context, runs, &Adapter::Factors::scale_O, product.y_TO);
+  for (const AdaptedRun& run : runs) {
+    if (run.factors->scale_O.view.absent() || product.bias_O.absent()) continue;
+    const View rows = product.y_TO.rows(run.begin, run.count);
+    kernels::add(context.exec, rows, product.bias_O.repeated(run.count), rows);
+  }
 }
 
 }  // namespace megalith::layers

@@ -4,9 +4,12 @@
 //   y = round(y + (x a) b)          a [I, R], b [R, O], kept as [P, O]: f32, the scale is in b
 // learned vectors that multiply a product's outputs or its inputs (Liu et al. 2022),
 //   y = round(y * l)                x = round(x * l)                     l [O] or [I]: f32
-// after the product and its bias, before an activation; or what virtual tokens before a text are
-// (layers/virtual_tokens.h). The sums are f32 chains in increasing index
-// (kernels/matmul/low_rank.h), that over I cut into canonical shards where the product's is.
+// after the product and its bias, before an activation; with magnitudes of outputs (Liu et al.
+// 2024, low_rank/row_norms.h), of a y without the bias b',
+//   y = round(round(y + (x a) b) * s) + b'     s [O]: f32, magnitude / norm of the row of w + b a
+// a bottleneck behind a row product (Houlsby et al. 2019, kernels/matmul/bottleneck.h); or what
+// virtual tokens before a text are (layers/virtual_tokens.h). The sums are f32 chains in increasing
+// index (kernels/matmul/low_rank.h), that over I cut into canonical shards where the product's is.
 // A row's result depends on nothing but the row and its adapter: not on the other rows, what else
 // is loaded, or the layout. Rows without an adapter keep the bits of the product.
 //
@@ -20,6 +23,7 @@
 #include <vector>
 
 #include "base/function_ref.h"
+#include "kernels/matmul/bottleneck.h"
 #include "kernels/matmul/low_rank.h"
 #include "layers/context.h"
 #include "parameters/parameter_set.h"
@@ -29,19 +33,32 @@ namespace megalith::layers {
 /// The table of tokens, by which adapters have virtual tokens.
 inline constexpr std::string_view kTokenTableName = "embedding.weight";
 
-/// Of an adapter of a product: R, and the rows of b as it is packed (kernels/matmul/low_rank.h); or
-/// which vector it has, without a rank; or of the table of tokens, how many virtual ones.
+/// Of an adapter of a product: R, the rows of b as it is packed (kernels/matmul/low_rank.h), and
+/// whether outputs have magnitudes; or which vector it has, without a rank; or the size of the
+/// bottleneck behind it; or of the table of tokens, how many virtual ones.
 struct AdapterRank {
   enum class Vector : uint8_t { none, of_inputs, of_outputs };
   AdapterRank() = default;
   /// Not packed.
   AdapterRank(int64_t all) : rank(all), packed(all) {}
-  AdapterRank(int64_t all, int64_t of_column) : rank(all), packed(of_column) {}
+  AdapterRank(int64_t all, int64_t of_column, bool magnitudes = false)
+      : rank(all), packed(of_column), has_magnitudes(magnitudes) {}
   AdapterRank(Vector kind) : vector(kind) {}
-  static AdapterRank of_virtual_tokens(int64_t count);
+  static AdapterRank of_virtual_tokens(int64_t count) { return of(0, count); }
+  static AdapterRank of_bottleneck(int64_t size) { return of(size, 0); }
   int64_t rank = 0, packed = 0, virtual_tokens = 0;
   Vector vector = Vector::none;
+  bool has_magnitudes = false;
+  int64_t bottleneck = 0;
   friend bool operator==(const AdapterRank&, const AdapterRank&) = default;
+
+ private:
+  static AdapterRank of(int64_t size, int64_t tokens) {
+    AdapterRank made;
+    made.bottleneck = size;
+    made.virtual_tokens = tokens;
+    return made;
+  }
 };
 /// By weight of a product ("layers.0.attention.qkv.weight").
 using AdapterRanks = std::map<std::string, AdapterRank, std::less<>>;
@@ -55,8 +72,12 @@ class Adapter {
   struct Factors {
     device::Tensor a_IR, b_PO;                    // this rank's part
     std::vector<kernels::LowRankBlock> blocks{};  // of b; none: it is not packed
+    device::Tensor scale_O{};                     // beside them; absent: nothing
     device::Tensor input_I{}, output_O{};         // instead: what multiplies; absent: nothing
     device::Tensor virtual_PE{};                  // instead: of the table of tokens
+    // Instead: of a bottleneck, whole on every rank.
+    device::Tensor down_RH{}, down_bias_R{}, up_HR{}, up_bias_H{};
+    kernels::Bottleneck bottleneck() const { return {down_RH, down_bias_R, up_HR, up_bias_H}; }
   };
   /// Room for the products among `set`'s parameters; those of other ranks are passed over. To be
   /// filled. Memory: class weights.
@@ -84,11 +105,18 @@ void for_each_virtual_run(const Context& context, const Batch& batch,
 ConstView adapted_input(Context& context, const Batch& batch, const parameters::Parameter& weight,
                         ConstView x_TI, device::Tensor& made);
 
+/// Calls `body` for all `rows` of a batch, run by run, with whether their adapters of `weight` come
+/// before the bias.
+void for_each_bias_run(const Context& context, const Batch& batch,
+                       const parameters::Parameter& weight, int64_t rows,
+                       FunctionRef<void(int64_t begin, int64_t count, bool comes_before)> body);
+
 /// Does to y_TO what the rows' adapters of `weight` do. x_TI: what the product read, in `k_shards`
 /// canonical shards on this rank; `sums`: other tensor ranks have the other shards (collective).
 struct AdaptedProduct {
   ConstView x_TI;
   View y_TO;
+  ConstView bias_O = {};  // of rows whose adapters come before it
   int k_shards = 1;
   bool sums = false;
 };

@@ -5,6 +5,7 @@
 #include "kernels/elementwise/pointwise.h"
 #include "kernels/reduction/column_sum.h"
 #include "layers/adapter.h"
+#include "layers/bias_rows.h"
 #include "parallel/regions.h"
 
 namespace megalith::layers {
@@ -80,31 +81,40 @@ void ColumnLinear::forward(Context& context, const Batch& batch, ConstView x, Vi
                            keep);
   }
   const View u_TO = pre_activation_TO.absent() ? y_TO : pre_activation_TO;
-  product.forward({.x_TI = x_TI, .y_TO = u_TO, .bias_O = value_of(bias_)}, keep);
-  if (factors_ != nullptr) factors_->forward(context, batch, x_TI, u_TO);
-  add_adapters(context, batch, *weight_, {.x_TI = x_TI, .y_TO = u_TO});
+  const ConstView all_bias_O = value_of(bias_);
+  for_each_bias(
+      context, batch, *weight_, factors_.get(), all_bias_O, u_TO.size(0),
+      [&](int64_t begin, int64_t count, ConstView bias_O) {
+        product.forward(
+            {.x_TI = x_TI.rows(begin, count), .y_TO = u_TO.rows(begin, count), .bias_O = bias_O},
+            keep);
+      });
+  if (factors_ != nullptr) run_factors(context, batch, *factors_, x_TI, all_bias_O, u_TO);
+  add_adapters(context, batch, *weight_, {.x_TI = x_TI, .y_TO = u_TO, .bias_O = all_bias_O});
   if (activation != kernels::Activation::none)
     kernels::activation_forward(context.exec, u_TO, y_TO, activation);
 }
 
-void ColumnLinear::weight_gradients(Context& context, const Product& product, ConstView dy_TO,
+void ColumnLinear::weight_gradients(Context& context, const Product& product, ConstView db_TO,
                                     ConstView x_TI, const InputCodes* kept) const {
   if (weight_->trainable()) product.weight_gradient(x_TI, weight_->gradient_sum(), kept);
   if (bias_ == nullptr || !bias_->trainable()) return;
   kernels::column_sum(
-      context.exec, {dy_TO, bias_->gradient_sum().reshape(Shape{1, bias_->local_elements()}), {}});
+      context.exec, {db_TO, bias_->gradient_sum().reshape(Shape{1, bias_->local_elements()}), {}});
 }
 
 void ColumnLinear::backward_beside(Context& context, const Batch& batch, ConstView dy_TO,
-                                   ConstView x_TI, View dx) const {
+                                   ConstView dz_TO, ConstView x_TI, View dx) const {
   if (factors_ == nullptr) return;
   if (factors_->reads_output()) {
     const device::Tensor z = context.workspace(dy_TO.dtype(), dy_TO.shape());
     Product(context, batch, *weight_, cut_)
-        .forward({.x_TI = x_TI, .y_TO = z, .bias_O = value_of(bias_)});
-    factors_->add_output_gradients(context, dy_TO, z);
+        .forward({.x_TI = x_TI,
+                  .y_TO = z,
+                  .bias_O = factors_->is_before_bias() ? ConstView{} : value_of(bias_)});
+    factors_->add_output_gradients(context, batch, dy_TO, x_TI, z);
   }
-  factors_->backward(context, batch, dy_TO, x_TI, dx);
+  factors_->backward(context, batch, dz_TO, x_TI, dx);
 }
 
 void ColumnLinear::backward(Context& context, const Batch& batch, ConstView dy_TO, ConstView x,
@@ -113,12 +123,13 @@ void ColumnLinear::backward(Context& context, const Batch& batch, ConstView dy_T
   Product product(context, batch, *weight_, cut_);
   device::Tensor made;
   const ConstView dz_TO =
-      factors_ == nullptr ? dy_TO : factors_->output_gradient(context, dy_TO, made);
+      factors_ == nullptr ? dy_TO : factors_->output_gradient(context, dy_TO, {}, made);
   product.set_output_gradient(dz_TO);
+  const ConstView db_TO = comes_before_bias(factors_.get()) ? dy_TO : dz_TO;
   if (context.tensor.size() == 1) {
-    weight_gradients(context, product, dz_TO, x, kept);
+    weight_gradients(context, product, db_TO, x, kept);
     product.input_gradient({.dx_TI = dx, .k_shards = context.local_shards()}, by_shard_);
-    return backward_beside(context, batch, dy_TO, x, dx);
+    return backward_beside(context, batch, dy_TO, dz_TO, x, dx);
   }
   // The gather runs under the product for dx, the sum over ranks under that for dw.
   device::Tensor gathered;
@@ -134,21 +145,21 @@ void ColumnLinear::backward(Context& context, const Batch& batch, ConstView dy_T
   product.input_gradient_sums({.dx_TI = partial, .k_shards = context.local_shards()}, by_shard_);
   if (!context.sequence) {
     auto sum = parallel::start_tree_all_reduce(exec, context.tensor, partial, weight_->name());
-    weight_gradients(context, product, dz_TO, x, kept);
+    weight_gradients(context, product, db_TO, x, kept);
     parallel::finish(exec, context.tensor, std::move(sum));
     product.scale(partial);
     kernels::cast(exec, partial, dx);
-    return backward_beside(context, batch, dy_TO, x, dx);
+    return backward_beside(context, batch, dy_TO, dz_TO, x, dx);
   }
   const device::Tensor own = context.workspace(context.accumulation, dx.shape());
   auto sum = parallel::start_scatter_rows(exec, context.tensor, partial, own, sequence_shard(batch),
                                           weight_->name());
   parallel::finish(exec, context.tensor, std::move(input));
-  weight_gradients(context, product, dz_TO, gathered, nullptr);
+  weight_gradients(context, product, db_TO, gathered, nullptr);
   parallel::finish(exec, context.tensor, std::move(sum));
   product.scale(own);
   kernels::cast(exec, own, dx);
-  backward_beside(context, batch, dy_TO, gathered, dx);
+  backward_beside(context, batch, dy_TO, dz_TO, gathered, dx);
 }
 
 RowLinear::RowLinear(parameters::ParameterSet& set, const std::string& name,
@@ -176,14 +187,23 @@ void RowLinear::forward(Context& context, const Batch& batch, ConstView given_TI
                              ? factors_->input(context, given_TI, made)
                              : adapted_input(context, batch, *weight_, given_TI, made);
   Product product(context, batch, *weight_, cut_);
+  const ConstView all_bias_O = value_of(bias_);
+  const auto for_each_row = [&](const auto& body) {
+    for_each_bias(context, batch, *weight_, factors_.get(), all_bias_O, y.size(0), body);
+  };
   if (context.tensor.size() == 1) {
-    product.forward(
-        {.x_TI = x_TI, .y_TO = y, .k_shards = context.tensor_shards, .bias_O = value_of(bias_)},
-        keep);
+    for_each_row([&](int64_t begin, int64_t count, ConstView bias_O) {
+      product.forward({.x_TI = x_TI.rows(begin, count),
+                       .y_TO = y.rows(begin, count),
+                       .k_shards = context.tensor_shards,
+                       .bias_O = bias_O},
+                      keep);
+    });
     made = {};
-    if (factors_ != nullptr) factors_->forward(context, batch, given_TI, y);
-    return add_adapters(context, batch, *weight_,
-                        {.x_TI = given_TI, .y_TO = y, .k_shards = context.tensor_shards});
+    if (factors_ != nullptr) run_factors(context, batch, *factors_, given_TI, all_bias_O, y);
+    return add_adapters(
+        context, batch, *weight_,
+        {.x_TI = given_TI, .y_TO = y, .bias_O = all_bias_O, .k_shards = context.tensor_shards});
   }
   const device::Tensor partial =
       context.workspace(context.accumulation, Shape{x_TI.size(0), y.size(1)});
@@ -191,22 +211,42 @@ void RowLinear::forward(Context& context, const Batch& batch, ConstView given_TI
   made = {};
   const auto finish = [&](View sum) {
     product.scale(sum);
-    if (bias_ == nullptr) return kernels::cast(exec, sum, y);
-    kernels::add(exec, sum, bias_->compute().view.repeated(y.size(0)), y);
+    for_each_row([&](int64_t begin, int64_t count, ConstView bias_O) {
+      store_with_bias(context, sum.rows(begin, count), bias_O, y.rows(begin, count));
+    });
+    if (factors_ != nullptr) run_factors(context, batch, *factors_, given_TI, all_bias_O, y);
   };
   if (!context.sequence) {
     parallel::reduce_forward(exec, context.tensor, partial, weight_->name());
     finish(partial);
-    if (factors_ != nullptr) factors_->forward(context, batch, given_TI, y);
-    return add_adapters(
-        context, batch, *weight_,
-        {.x_TI = given_TI, .y_TO = y, .k_shards = context.local_shards(), .sums = true});
+    return add_adapters(context, batch, *weight_,
+                        {.x_TI = given_TI,
+                         .y_TO = y,
+                         .bias_O = all_bias_O,
+                         .k_shards = context.local_shards(),
+                         .sums = true});
   }
   const device::Tensor own = context.workspace(context.accumulation, y.shape());
   parallel::scatter_rows_forward(exec, context.tensor, partial, own, sequence_shard(batch),
                                  weight_->name());
   finish(own);
-  if (factors_ != nullptr) factors_->forward(context, batch, given_TI, y);
+}
+
+device::Tensor RowLinear::output(Context& context, const Batch& batch, ConstView x_TI,
+                                 DType dtype) const {
+  const ConstView bias_O = comes_before_bias(factors_.get()) ? ConstView{} : value_of(bias_);
+  Product product(context, batch, *weight_, cut_);
+  device::Tensor z = context.workspace(dtype, Shape{x_TI.size(0), weight_->shape()[0]});
+  if (context.tensor.size() == 1) {
+    product.forward({.x_TI = x_TI, .y_TO = z, .k_shards = context.tensor_shards, .bias_O = bias_O});
+    return z;
+  }
+  const device::Tensor sum = context.workspace(context.accumulation, z.view.shape());
+  product.forward_sums({.x_TI = x_TI, .y_TO = sum, .k_shards = context.local_shards()});
+  parallel::reduce_forward(context.exec, context.tensor, sum, weight_->name());
+  product.scale(sum);
+  store_with_bias(context, sum, bias_O, z);
+  return z;
 }
 
 void RowLinear::backward(Context& context, const Batch& batch, ConstView dy, ConstView x_TI,
@@ -227,8 +267,13 @@ void RowLinear::backward(Context& context, const Batch& batch, ConstView dy, Con
   }
   if (context.sequence) parallel::finish(exec, context.tensor, std::move(whole));
   const ConstView dy_TO = context.sequence ? ConstView(gathered) : dy;
+  device::Tensor made, z;
+  const bool reads_output = factors_ != nullptr && factors_->reads_output();
+  if (reads_output) z = output(context, batch, x_TI, dy_TO.dtype());
+  const ConstView dz_TO =
+      factors_ == nullptr ? dy_TO : factors_->output_gradient(context, dy_TO, z, made);
   Product product(context, batch, *weight_, cut_);
-  product.set_output_gradient(dy_TO);
+  product.set_output_gradient(dz_TO);
   if (weight_->trainable()) product.weight_gradient(x_TI, weight_->gradient_sum(), kept);
   if (factors_ == nullptr) {
     return product.input_gradient({.dx_TI = dx_TI,
@@ -236,7 +281,8 @@ void RowLinear::backward(Context& context, const Batch& batch, ConstView dy, Con
                                    .activation = from.activation});
   }
   product.input_gradient({.dx_TI = dx_TI});
-  factors_->backward(context, batch, dy_TO, x_TI, dx_TI);
+  if (reads_output) factors_->add_output_gradients(context, batch, dy_TO, x_TI, z);
+  factors_->backward(context, batch, dz_TO, x_TI, dx_TI);
   if (from.activation != kernels::Activation::none)
     kernels::activation_backward(exec, dx_TI, from.pre_activation_TI, dx_TI, from.activation);
 }

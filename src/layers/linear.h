@@ -81,10 +81,10 @@ class ColumnLinear {
   int64_t local_outputs() const { return weight_->local_shape()[0]; }
 
  private:
-  void weight_gradients(Context& context, const Product& product, ConstView dy_TO, ConstView x_TI,
+  void weight_gradients(Context& context, const Product& product, ConstView db_TO, ConstView x_TI,
                         const InputCodes* kept) const;
-  void backward_beside(Context& context, const Batch& batch, ConstView dy_TO, ConstView x_TI,
-                       View dx) const;
+  void backward_beside(Context& context, const Batch& batch, ConstView dy_TO, ConstView dz_TO,
+                       ConstView x_TI, View dx) const;
   parameters::Parameter* weight_;
   parameters::Parameter* bias_ = nullptr;
   std::shared_ptr<const ProductFactors> factors_;
@@ -117,6 +117,8 @@ class RowLinear {
   int64_t local_inputs() const { return weight_->local_shape()[1]; }
 
  private:
+  /// What the product itself gives, of all tokens. Collective.
+  device::Tensor output(Context& context, const Batch& batch, ConstView x_TI, DType dtype) const;
   parameters::Parameter* weight_;
   parameters::Parameter* bias_ = nullptr;
   std::shared_ptr<const ProductFactors> factors_;

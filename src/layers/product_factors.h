@@ -20,20 +20,26 @@ class ProductFactors {
   virtual ~ProductFactors() = default;
   /// Of a row product: what it reads in place of x_TI, in `made`; or x_TI itself.
   virtual ConstView input(Context&, ConstView x_TI, device::Tensor&) const { return x_TI; }
-  /// y = f(y, x), behind the bias and before an activation. x_TI: what the layer was given, of all
-  /// tokens; y: of all tokens, or those that the rank has of a row product. Collective.
+  /// Whether the bias comes behind forward; else before it.
+  virtual bool is_before_bias() const { return false; }
+  /// y = f(y, x), before an activation. x_TI: what the layer was given, of all tokens; y: of all
+  /// tokens, or those that the rank has of a row product. Collective.
   virtual void forward(Context& context, const Batch& batch, ConstView x_TI, View y) const = 0;
-  /// Of a column product: the gradient of what the product itself gave, in `made`; or dy_TO.
-  virtual ConstView output_gradient(Context&, ConstView dy_TO, device::Tensor&) const {
+  /// The gradient of what the product itself gave, in `made`; or dy_TO. Of a row product whose
+  /// output backward reads, z_TO is that. Collective.
+  virtual ConstView output_gradient(Context&, ConstView dy_TO, ConstView /*z_TO*/,
+                                    device::Tensor&) const {
     return dy_TO;
   }
-  /// Whether backward reads what a column product itself gave, which is computed again then.
+  /// Whether backward reads what the product itself gave, which is computed again then: z_TO, of
+  /// all tokens, with its bias unless that comes behind. It may be overwritten. Collective.
   virtual bool reads_output() const { return false; }
-  virtual void add_output_gradients(Context&, ConstView /*dy_TO*/, ConstView /*z_TO*/) const {}
+  virtual void add_output_gradients(Context&, const Batch&, ConstView /*dy_TO*/, ConstView /*x_TI*/,
+                                    View /*z_TO*/) const {}
   /// Gradients of its parameters accumulate, and dx, that of what the product read, becomes that of
-  /// x. dy_TO, x_TI: of all tokens; dx: of all, or those that the rank has of a column product's.
-  /// Collective.
-  virtual void backward(Context& context, const Batch& batch, ConstView dy_TO, ConstView x_TI,
+  /// x. dz_TO is that of output_gradient(), x_TI what the layer was given, both of all tokens; dx:
+  /// of all, or those that the rank has of a column product's. Collective.
+  virtual void backward(Context& context, const Batch& batch, ConstView dz_TO, ConstView x_TI,
                         View dx) const = 0;
 };
 

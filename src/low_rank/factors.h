@@ -33,14 +33,16 @@ struct ProductRanks {
 struct FactoredProducts {
   std::map<std::string, ProductRanks, std::less<>> products;  // by weight
   double scale = 1;
-  double dropout = 0;  // of what the factors read, in training
+  double dropout = 0;           // of what the factors read, in training
+  bool has_magnitudes = false;  // of outputs, too (magnitudes.h); nothing is dropped then
 };
 
-/// Whether a parameter is a factor, by its name.
+/// Whether a parameter is a factor, or the magnitudes, by its name.
 bool is_factor(std::string_view parameter);
-/// "layers.0.mlp.down.lora_a" of "layers.0.mlp.down.weight", and the other.
+/// "layers.0.mlp.down.lora_a" of "layers.0.mlp.down.weight", and the others.
 std::string first_factor(std::string_view weight);
 std::string second_factor(std::string_view weight);
+std::string magnitudes_of(std::string_view weight);
 
 /// For Partition::factors. `dtype`: of the factors, that of the masters. `products` lives as long
 /// as the layers.

@@ -82,7 +82,8 @@ TEST_F(PromptFolders, RowsAreThoseOfTheFile) {
       const auto device = device::make_cpu_device(1);
       inference::InferenceModel reading(spec, *device, {});
       layers::Adapter adapter(reading.parameters(), *device, source.ranks());
-      source.fill(adapter, reading.parameters(), *device);
+      engine::ShardedModel& sharded = reading.engine().model();
+      source.fill(adapter, reading.parameters(), sharded.exec(), sharded.mesh().tensor());
       EXPECT_EQ(adapter.virtual_tokens(), kTokens);
       const View rows = adapter.factors().at("embedding.weight").virtual_PE;
       ASSERT_EQ(rows.shape(), shape);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/adapter_source.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <set>
 
 #include "base/file.h"
@@ -17,10 +20,12 @@ namespace fs = std::filesystem;
 constexpr char kAdapterConfigName[] = "adapter_config.json";
 constexpr char kAdapterTensorsName[] = "adapter_model.safetensors";
 constexpr char kAdapterPickleName[] = "adapter_model.bin";
+/// AdapterHub's.
+constexpr char kHubTensorsName[] = "adapter.safetensors", kHubPickleName[] = "pytorch_adapter.bin";
 /// What PEFT puts before the names of modules, and behind.
 constexpr std::string_view kModulePrefix = "base_model.model.";
 constexpr std::string_view kFirstFactor = ".lora_A.weight", kSecondFactor = ".lora_B.weight",
-                           kVector = ".ia3_l";
+                           kMagnitudes = ".lora_magnitude_vector", kVector = ".ia3_l";
 constexpr std::string_view kWeightSuffix = ".weight";
 
 std::string read_adapter_config(const fs::path& folder) {
@@ -36,12 +41,14 @@ std::string read_adapter_config(const fs::path& folder) {
   return read_regular(path, adapters::kMostConfigBytes);
 }
 
-fs::path adapter_tensors_path(const fs::path& folder) {
+fs::path adapter_tensors_path(const fs::path& folder, bool is_of_hub) {
   std::error_code error;
-  const fs::path path = folder / kAdapterTensorsName;
-  if (!fs::exists(path, error) && fs::exists(folder / kAdapterPickleName, error)) {
+  const char* const name = is_of_hub ? kHubTensorsName : kAdapterTensorsName;
+  const fs::path path = folder / name,
+                 pickle = folder / (is_of_hub ? kHubPickleName : kAdapterPickleName);
+  if (!fs::exists(path, error) && fs::exists(pickle, error)) {
     throw UserError("{}: a pickle, which may run code, is not read; save the adapter as {}",
-                    (folder / kAdapterPickleName).string(), kAdapterTensorsName);
+                    pickle.string(), name);
   }
   if (!fs::exists(path, error)) throw IntegrityError("{}: is missing", path.string());
   checkpoint::require_inside(path, folder);
@@ -77,7 +84,8 @@ AdapterSource AdapterSource::open(const fs::path& folder, const ModelSource& bas
 AdapterSource::AdapterSource(const fs::path& folder, const ModelSource& base)
     : config_(read_adapter_config(folder)),
       adapter_(adapters::parse_peft_config(config_, (folder / kAdapterConfigName).string())),
-      file_(std::make_unique<checkpoint::SafetensorsFile>(adapter_tensors_path(folder))) {
+      file_(std::make_unique<checkpoint::SafetensorsFile>(
+          adapter_tensors_path(folder, std::holds_alternative<adapters::Bottlenecks>(adapter_)))) {
   if (const auto* const prompt = std::get_if<adapters::VirtualPrompt>(&adapter_)) {
     place_prompt(*prompt, base);
     return;
@@ -86,6 +94,10 @@ AdapterSource::AdapterSource(const fs::path& folder, const ModelSource& base)
   const models::ForeignTable& table =
       models::family_named(spec.family, base.weights().where()).tensors;
   const auto maps = adaptable_products(spec, table, base.tensor_shards());
+  if (const auto* const bottlenecks = std::get_if<adapters::Bottlenecks>(&adapter_)) {
+    place_bottlenecks(*bottlenecks, maps, base);
+    return;
+  }
   const std::map<std::string, std::string> modules = modules_of(maps, table);
   check_tensors(modules, base);
   for (const models::TensorMap& map : maps) place(map, modules);
@@ -93,6 +105,11 @@ AdapterSource::AdapterSource(const fs::path& folder, const ModelSource& base)
     throw UserError("{}: target_modules names no product of {}",
                     (folder / kAdapterConfigName).string(), base.weights().where());
   }
+}
+
+bool AdapterSource::has_magnitudes() const {
+  const auto* const lora = std::get_if<adapters::Lora>(&adapter_);
+  return lora != nullptr && lora->has_magnitudes;
 }
 
 bool AdapterSource::adapts(const std::string& module) const {
@@ -123,20 +140,23 @@ std::map<std::string, std::string> AdapterSource::modules_of(
 
 void AdapterSource::check_tensors(const std::map<std::string, std::string>& modules,
                                   const ModelSource& base) {
-  const bool has_vectors = std::holds_alternative<adapters::Ia3>(adapter_);
+  const auto* const lora = std::get_if<adapters::Lora>(&adapter_);
+  std::vector<std::string_view> ends = {kVector};
+  if (lora != nullptr) ends = {kFirstFactor, kSecondFactor};
+  if (lora != nullptr && lora->has_magnitudes) ends.push_back(kMagnitudes);
   std::set<std::string, std::less<>> known;  // in the file, of products
   for (const auto& [ours, theirs] : modules) known.insert(theirs);
   for (const checkpoint::SafetensorsEntry& entry : file_->entries()) {
     std::string_view name = entry.name;
-    const bool is_factor = name.ends_with(kFirstFactor) || name.ends_with(kSecondFactor);
-    if (!name.starts_with(kModulePrefix) || !(has_vectors ? name.ends_with(kVector) : is_factor)) {
-      const std::string expected =
-          has_vectors ? std::string(kVector) : fmt::format("{} or {}", kFirstFactor, kSecondFactor);
+    const auto end =
+        std::ranges::find_if(ends, [&](std::string_view each) { return name.ends_with(each); });
+    if (!name.starts_with(kModulePrefix) || end == ends.end()) {
       throw IntegrityError("{}: tensor {} is no {} of a product ({}NAME{})", file_->path().string(),
-                           entry.name, has_vectors ? "vector" : "factor", kModulePrefix, expected);
+                           entry.name, lora != nullptr ? "factor" : "vector", kModulePrefix,
+                           fmt::join(ends, " or "));
     }
     name.remove_prefix(kModulePrefix.size());
-    name.remove_suffix(has_vectors ? kVector.size() : kFirstFactor.size());
+    name.remove_suffix(end->size());
     if (!known.contains(name)) {
       throw IntegrityError("{}: tensor {}: {} has no product {} that adapters may add to",
                            file_->path().string(), entry.name, base.weights().where(), name);
@@ -170,7 +190,7 @@ void AdapterSource::place(const models::TensorMap& map,
   ranks_.emplace(map.name, ia3 != nullptr
                                ? layers::AdapterRank(map.is_cut_by_columns ? Vector::of_inputs
                                                                            : Vector::of_outputs)
-                               : layers::AdapterRank(rank, packed()));
+                               : layers::AdapterRank(rank, packed(), has_magnitudes()));
   products_.emplace(map.name, std::move(product));
 }
 
@@ -184,6 +204,8 @@ AdapterSource::Piece AdapterSource::piece_of(const std::string& module, const mo
   const std::string begin = std::string(kModulePrefix) + module;
   piece.a = tensor(begin + std::string(kFirstFactor), Shape{piece.rank, inputs});
   piece.b = tensor(begin + std::string(kSecondFactor), Shape{foreign_outputs(move), piece.rank});
+  if (lora.has_magnitudes)
+    piece.vector = tensor(begin + std::string(kMagnitudes), Shape{foreign_outputs(move)});
   return piece;
 }
 

@@ -6,9 +6,11 @@
 // it is opened; values are read when they are asked for.
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,10 +42,11 @@ class AdapterSource {
 
   /// Reads all values: from here on nothing of the folder is needed, and nothing can fail.
   void hold();
-  /// Fills what a rank has of it, of the parameters of `set`. Memory of the host: the factors of
-  /// one weight, twice. Several ranks may call at once.
-  void fill(layers::Adapter& adapter, const parameters::ParameterSet& set,
-            device::Device& device) const;
+  /// Fills what a rank has of it, of the parameters of `set`, whose weights are loaded where it has
+  /// magnitudes: collective over `tensor` then. Memory of the host: the factors of one weight,
+  /// twice. Several ranks may call at once.
+  void fill(layers::Adapter& adapter, const parameters::ParameterSet& set, kernels::Exec& exec,
+            comm::Communicator& tensor) const;
   /// Both factors of a weight of ours, in f32 and row major, for the part of the weight that a
   /// shard names: a [I, R], b [R, O] with the scale in it, rounded once.
   struct Factors {
@@ -55,6 +58,8 @@ class AdapterSource {
   /// The vector of a weight of ours, for the part of the weight, or of its product's bias, that a
   /// shard names; 1 where modules have none.
   std::vector<float> vector(const std::string& weight, const Shard& part) const;
+  /// By output of such a part its magnitude; none where it is of no module, or there are none.
+  std::vector<std::optional<float>> magnitudes(const std::string& weight, const Shard& part) const;
 
  private:
   /// A module of the file as part of one of ours.
@@ -62,14 +67,16 @@ class AdapterSource {
     const checkpoint::SafetensorsEntry *a = nullptr, *b = nullptr;
     double scale = 1;
     int64_t rank = 0;
-    std::vector<models::RowMove> moves;                    // rows of b to ours
-    const checkpoint::SafetensorsEntry* vector = nullptr;  // in place of a and b
+    std::vector<models::RowMove> moves;  // rows of b to ours
+    // In place of a and b; or beside them the magnitudes.
+    const checkpoint::SafetensorsEntry* vector = nullptr;
   };
   struct Product {
     Shape shape;  // ours, [O, I]
     std::vector<Piece> pieces;
   };
   AdapterSource(const std::filesystem::path& folder, const ModelSource& base);
+  bool has_magnitudes() const;
   bool adapts(const std::string& module) const;
   /// By a module's name in the table, that in the file: some leave out the prefix.
   std::map<std::string, std::string> modules_of(const std::vector<models::TensorMap>& maps,
@@ -81,6 +88,10 @@ class AdapterSource {
   Piece vector_piece(const adapters::Ia3& ia3, const std::string& module,
                      const models::RowMove& move, const models::TensorMap& map) const;
   void place_prompt(const adapters::VirtualPrompt& prompt, const ModelSource& base);
+  void place_bottlenecks(const adapters::Bottlenecks& bottlenecks,
+                         const std::vector<models::TensorMap>& maps, const ModelSource& base);
+  void fill_bottleneck(layers::Adapter::Factors& factors, const std::string& weight,
+                       device::Device& device) const;
   static std::vector<Range> ranks_by_output(const std::string& weight, const Product& product);
   const checkpoint::SafetensorsEntry* tensor(const std::string& name, const Shape& shape) const;
   std::vector<float> read(const checkpoint::SafetensorsEntry& entry) const;
@@ -91,6 +102,9 @@ class AdapterSource {
   std::map<std::string, std::vector<float>> held_;        // values, by tensor
   std::map<std::string, Product> products_;               // by our weight
   const checkpoint::SafetensorsEntry* prompt_ = nullptr;  // its rows, in place of products
+  /// In place of products, by the weight that they stand behind: adapters/bottleneck.h has the
+  /// order.
+  std::map<std::string, std::array<const checkpoint::SafetensorsEntry*, 4>> bottlenecks_;
   layers::AdapterRanks ranks_;
   int64_t parameters_ = 0;
 };

@@ -7,128 +7,16 @@
 
 #include "base/error.h"
 #include "checkpoint/checkpoint_fixture.h"
-#include "checkpoint/safetensors_writer.h"
 #include "comm/backends.h"
-#include "families/hugging_face.h"
 #include "inference/inference_model.h"
-#include "store/convert_fixture.h"
+#include "store/adapter_fixture.h"
 #include "store/merged_weights.h"
 
 namespace megalith::store {
 namespace {
 
-namespace fs = std::filesystem;
 using checkpoint::fault_of;
 using ::testing::HasSubstr;
-using Json = nlohmann::json;
-
-constexpr double kScale = 2;  // 8 / 4
-
-struct Values {
-  Shape shape;
-  std::vector<float> values;
-};
-using Tensors = std::map<std::string, Values>;
-
-Values random_values(const Shape& shape, unsigned seed) {
-  std::mt19937 random(seed);
-  Values made{shape, std::vector<float>(static_cast<size_t>(shape.num_elements()))};
-  for (float& value : made.values) value = static_cast<float>(random()) * 0x1p-32F - 0.5F;
-  return made;
-}
-
-/// A tensor of the folder that is a product of a layer, its matrix as it lies in the file.
-struct Module {
-  std::string name;
-  Shape shape;
-  bool transposed = false;
-  bool of_inputs = false;  // a vector beside it multiplies what it reads
-  int64_t outputs() const { return shape[transposed ? 1 : 0]; }
-  int64_t inputs() const { return shape[transposed ? 0 : 1]; }
-};
-
-class AdapterFolders : public ConvertFolders {
- protected:
-  void save(const fs::path& path, const Tensors& tensors) const {
-    std::vector<checkpoint::TensorContent> list;
-    for (const auto& [name, tensor] : tensors)
-      list.push_back({name, DType::f32, tensor.shape,
-                      [values = tensor.values](checkpoint::TensorContent::Sink sink) {
-                        sink(std::as_bytes(std::span(values)));
-                      }});
-    checkpoint::write_safetensors(path, list);
-  }
-  /// A folder with these tensors of the model.
-  fs::path write_model(const std::string& name, const models::ModelSpec& spec,
-                       const Tensors& tensors) const {
-    const fs::path path = folder_ / name;
-    fs::create_directories(path);
-    save(path / "model.safetensors", tensors);
-    put(path / "config.json",
-        models::hugging_face_config(spec, DType::f32, {}, std::nullopt, std::nullopt));
-    return path;
-  }
-  static Json config(const Json& change = Json::object()) {
-    Json json = {
-        {"peft_type", "LORA"}, {"r", 4}, {"lora_alpha", 8}, {"target_modules", "all-linear"}};
-    json.update(change);
-    return json;
-  }
-  fs::path write_adapter(const std::string& name, const Tensors& tensors,
-                         const Json& json = config()) const {
-    const fs::path path = folder_ / name;
-    fs::create_directories(path);
-    save(path / "adapter_model.safetensors", tensors);
-    put(path / "adapter_config.json", json.dump());
-    return path;
-  }
-};
-
-Tensors base_tensors(const models::ModelSpec& spec) {
-  Tensors tensors;
-  const models::ForeignTable& table = models::family_named(spec.family, "test").tensors;
-  for (const models::TensorMap& map : models::tensor_maps(spec, table)) {
-    for (const models::RowMove& move : map.moves) {
-      const auto seed = static_cast<unsigned>(tensors.size());
-      tensors.emplace(move.name, random_values(move.shape, seed));
-    }
-  }
-  return tensors;
-}
-
-std::vector<Module> modules_of(const models::ModelSpec& spec) {
-  std::map<std::string, Module> modules;
-  const models::ForeignTable& table = models::family_named(spec.family, "test").tensors;
-  for (const models::TensorMap& map : models::tensor_maps(spec, table)) {
-    const bool is_product = map.name.find("attention.") != std::string::npos ||
-                            map.name.find("cross.") != std::string::npos ||
-                            map.name.find("mlp.") != std::string::npos;
-    if (map.shape.num_dims() != 2 || !is_product || map.name.starts_with("head.")) continue;
-    for (const models::RowMove& move : map.moves) {
-      const std::string name = move.name.substr(0, move.name.size() - 7);
-      modules[name] = {name, move.shape, move.transposed, map.is_cut_by_columns};
-    }
-  }
-  std::vector<Module> all;
-  for (const auto& [name, module] : modules) all.push_back(module);
-  return all;
-}
-
-std::string tensor_of(const Module& module, const char* factor) {
-  return "base_model.model." + module.name + "." + factor + ".weight";
-}
-
-/// Of every product; ranks of 4.
-Tensors adapter_tensors(const models::ModelSpec& spec) {
-  Tensors tensors;
-  for (const Module& module : modules_of(spec)) {
-    const auto seed = static_cast<unsigned>(1000 + tensors.size());
-    tensors.emplace(tensor_of(module, "lora_A"), random_values(Shape{4, module.inputs()}, seed));
-    tensors.emplace(tensor_of(module, "lora_B"),
-                    random_values(Shape{module.outputs(), 4}, seed + 1));
-  }
-  return tensors;
-}
 
 /// What peft's merge_and_unload() does to the folder's tensors, in double precision.
 Tensors merged(const models::ModelSpec& spec, Tensors base, const Tensors& adapter) {
@@ -195,20 +83,6 @@ std::vector<float> floats(const std::vector<std::byte>& bytes) {
   return values;
 }
 
-/// With grouped keys where the family's config.json can say so.
-models::ModelSpec small(const models::Family& family) {
-  models::Sizes sizes{
-      .layers = 2, .hidden = 32, .heads = 4, .kv_heads = 2, .ffn = 48, .context = 24, .vocab = 131};
-  try {
-    const models::ModelSpec grouped = family.make(sizes, "test");
-    models::check_expressible(grouped);
-    return grouped;
-  } catch (const UserError&) {
-    sizes.kv_heads = 0;
-    return family.make(sizes, "test");
-  }
-}
-
 /// Fills an adapter on one tensor rank and on two, and calls check(world, parameter, factors) for
 /// each of its `products`.
 template <typename Check>
@@ -220,7 +94,8 @@ void expect_filled(const AdapterSource& source, const models::ModelSpec& spec, i
       inference::InferenceModel placed(spec, *device, world,
                                        {.tensor_shards = 2, .layout = {.tensor = tensor}});
       layers::Adapter adapter(placed.parameters(), *device, source.ranks());
-      source.fill(adapter, placed.parameters(), *device);
+      engine::ShardedModel& sharded = placed.engine().model();
+      source.fill(adapter, placed.parameters(), sharded.exec(), sharded.mesh().tensor());
       int found = 0;
       for (const parameters::Parameter& parameter : placed.parameters().all()) {
         const auto* const factors = adapter.find(parameter.name());
@@ -460,7 +335,7 @@ TEST_F(AdapterFolders, FaultsAreNamed) {
               HasSubstr("adapter_model.safetensors: is missing"));
   put(folder_ / "empty" / "adapter_model.bin", "x");
   user(folder_ / "empty", "a pickle, which may run code, is not read");
-  user(write_adapter("bad", good, config({{"use_dora", true}})), "use_dora");
+  user(write_adapter("bad", good, config({{"lora_bias", true}})), "lora_bias");
   user(write_adapter("none", {}, config({{"target_modules", {"nothing"}}})),
        "target_modules names no product");
   fs::create_symlink("/etc/passwd", folder_ / "link");

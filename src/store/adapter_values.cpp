@@ -5,6 +5,7 @@
 #include <set>
 
 #include "kernels/matmul/low_rank_blocks.h"
+#include "low_rank/adapter_scale.h"
 #include "store/adapter_source.h"
 
 namespace megalith::store {
@@ -14,6 +15,16 @@ std::vector<float> floats_of(const std::vector<std::byte>& bytes) {
   std::vector<float> values(bytes.size() / sizeof(float));
   std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;
+}
+
+/// [I, R] as [R, I].
+std::vector<float> transposed(const std::vector<float>& a_IR, int64_t rank) {
+  const int64_t inputs = std::ssize(a_IR) / rank;
+  std::vector<float> a_RI(a_IR.size());
+  for (int64_t i = 0; i < inputs; ++i)
+    for (int64_t r = 0; r < rank; ++r)
+      a_RI[static_cast<size_t>(r * inputs + i)] = a_IR[static_cast<size_t>(i * rank + r)];
+  return a_RI;
 }
 
 }  // namespace
@@ -106,7 +117,7 @@ std::vector<float> AdapterSource::vector(const std::string& weight, const Shard&
     for (models::RowMove move : piece.moves) {
       if (of_inputs) break;
       move.transposed = false;
-      move.shape = piece.vector->shape;
+      move.shape = Shape{piece.vector->shape.num_elements(), 1};
       models::to_ours({weight, Shape{shape[0], 1}, {}}, move, sizeof(float), theirs.data(),
                       whole.data());
     }
@@ -117,8 +128,26 @@ std::vector<float> AdapterSource::vector(const std::string& weight, const Shard&
   return floats_of(part_of({bytes.begin(), bytes.end()}, shape, own, DType::f32));
 }
 
+std::vector<std::optional<float>> AdapterSource::magnitudes(const std::string& weight,
+                                                            const Shard& part) const {
+  const Product& product = products_.at(weight);
+  const std::vector<Range> ranks = ranks_by_output(weight, product);
+  const Shard outputs = part.dim == 0 ? part : Shard::whole(product.shape);
+  const std::vector<float> values = has_magnitudes() ? vector(weight, part) : std::vector<float>();
+  std::vector<std::optional<float>> made(static_cast<size_t>(outputs.extent()));
+  for (const ShardRun& run : outputs.runs()) {
+    for (int64_t i = 0; i < run.count; ++i) {
+      const auto local = static_cast<size_t>(run.local + i);
+      const bool has = !values.empty() && !ranks[static_cast<size_t>(run.begin + i)].empty();
+      if (has) made[local] = values[local];
+    }
+  }
+  return made;
+}
+
 void AdapterSource::fill(layers::Adapter& adapter, const parameters::ParameterSet& set,
-                         device::Device& device) const {
+                         kernels::Exec& exec, comm::Communicator& tensor) const {
+  device::Device& device = exec.device;
   std::set<std::string> done;  // layers may share weights
   for (const parameters::Parameter& parameter : set.all()) {
     const auto room = adapter.factors().find(parameter.name());
@@ -129,6 +158,7 @@ void AdapterSource::fill(layers::Adapter& adapter, const parameters::ParameterSe
       if (!l.absent()) device.wait(device.copy_to_device(l, vector(parameter.name(), part).data()));
     if (const View rows = factors.virtual_PE; !rows.absent())
       device.wait(device.copy_to_device(rows, read(*prompt_).data()));
+    if (!factors.down_RH.view.absent()) fill_bottleneck(factors, parameter.name(), device);
     if (factors.a_IR.view.absent()) continue;
     const Factors host = this->factors(parameter.name(), part);
     const View b_PO = factors.b_PO;
@@ -137,6 +167,12 @@ void AdapterSource::fill(layers::Adapter& adapter, const parameters::ParameterSe
     factors.blocks = host.blocks;
     device.copy_to_device(factors.a_IR, host.a_IR.data());
     device.wait(device.copy_to_device(b_PO, b.data()));
+    if (factors.scale_O.view.absent()) continue;
+    low_rank::set_scale(exec, tensor, parameter,
+                        {.a_RI = transposed(floats_of(host.a_IR), host.rank),
+                         .b_RO = floats_of(host.b_RO),
+                         .m_O = magnitudes(parameter.name(), part)},
+                        adapter);
   }
 }
 

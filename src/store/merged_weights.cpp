@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/merged_weights.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <optional>
 
 #include "store/adapter_source.h"
 
@@ -20,14 +23,18 @@ class MergedWeights : public Weights {
   std::vector<std::byte> read(const StoredTensor& tensor, const Shard& part,
                               const checkpoint::AtWork& at_work) const override {
     const StoredTensor& stored = *base_->find(tensor.name);
-    std::vector<std::byte> bytes = base_->read(stored, part, at_work);
+    // Magnitudes are of whole rows.
+    const bool is_cut = has_magnitudes(tensor) && part.dim == 1 && !part.is_whole(tensor.shape);
+    const Shard read = is_cut ? Shard::whole(tensor.shape) : part;
+    std::vector<std::byte> bytes = base_->read(stored, read, at_work);
     if (!is_merged(tensor)) return bytes;
     bytes = convert_elements(tensor.name, std::move(bytes), stored.dtype, DType::f32);
     if (vector_of(tensor) == Vector::none) {
-      add(tensor, part, bytes);
+      add(tensor, read, bytes);
     } else {
-      multiply(tensor, part, bytes);
+      multiply(tensor, read, bytes);
     }
+    if (is_cut) bytes = part_of(std::move(bytes), tensor.shape, part, DType::f32);
     return convert_elements(tensor.name, std::move(bytes), DType::f32, stored.dtype);
   }
   std::vector<std::byte> read_blocks(const StoredTensor& tensor, const Shard& part,
@@ -46,6 +53,10 @@ class MergedWeights : public Weights {
 
   bool is_merged(const StoredTensor& tensor) const {
     return adapter_.ranks().contains(tensor.name) || vector_of(tensor) != Vector::none;
+  }
+  bool has_magnitudes(const StoredTensor& tensor) const {
+    const auto found = adapter_.ranks().find(tensor.name);
+    return found != adapter_.ranks().end() && found->second.has_magnitudes;
   }
   /// The weight whose product a tensor is the bias of; else itself.
   static std::string weight_of(const StoredTensor& tensor) {
@@ -74,7 +85,7 @@ class MergedWeights : public Weights {
       std::memcpy(at, &value, sizeof value);
     }
   }
-  /// w_OI += b a; the factors lie the other way round.
+  /// w_OI += b a, whose rows with magnitudes then have those; the factors lie the other way round.
   void add(const StoredTensor& tensor, const Shard& part, std::vector<std::byte>& w_OI) const {
     const AdapterSource::Factors factors = adapter_.factors(tensor.name, part);
     const Shape local = part.local_shape(tensor.shape);
@@ -87,15 +98,25 @@ class MergedWeights : public Weights {
     std::vector<double> a_IR(static_cast<size_t>(inputs * factors.rank));
     for (int64_t i = 0; i < std::ssize(a_IR); ++i)
       a_IR[static_cast<size_t>(i)] = float_at(factors.a_IR, i);
+    const std::vector<std::optional<float>> m_O = adapter_.magnitudes(tensor.name, part);
     std::vector<double> b_R(static_cast<size_t>(factors.rank));
+    std::vector<double> row_I(static_cast<size_t>(inputs));
     for (int64_t o = 0; o < outputs; ++o) {
+      double squares = 0;
       for (int64_t r = 0; r < factors.rank; ++r)
         b_R[static_cast<size_t>(r)] = float_at(factors.b_RO, r * outputs + o);
       for (int64_t i = 0; i < inputs; ++i) {
         const double* const a = a_IR.data() + i * factors.rank;
         double sum = 0;
         for (size_t r = 0; r < b_R.size(); ++r) sum += b_R[r] * a[r];
-        const auto merged = static_cast<float>(float_at(w_OI, o * inputs + i) + sum);
+        sum += float_at(w_OI, o * inputs + i);
+        row_I[static_cast<size_t>(i)] = sum;
+        squares += sum * sum;
+      }
+      const std::optional<float>& m = m_O[static_cast<size_t>(o)];
+      const double scale = !m ? 1 : squares == 0 ? 0 : *m / std::sqrt(squares);
+      for (int64_t i = 0; i < inputs; ++i) {
+        const auto merged = static_cast<float>(row_I[static_cast<size_t>(i)] * scale);
         std::memcpy(w_OI.data() + (o * inputs + i) * static_cast<int64_t>(sizeof merged), &merged,
                     sizeof merged);
       }
@@ -111,6 +132,11 @@ ModelSource with_adapter_merged(ModelSource base, const std::filesystem::path& f
   AdapterSource adapter = AdapterSource::open(folder, base);
   if (layers::virtual_tokens_of(adapter.ranks()) > 0) {
     throw UserError("{}: virtual tokens stand before texts and are no part of the weights",
+                    folder.string());
+  }
+  if (std::ranges::any_of(adapter.ranks(),
+                          [](const auto& each) { return each.second.bottleneck > 0; })) {
+    throw UserError("{}: bottlenecks stand behind products and are no part of their weights",
                     folder.string());
   }
   base.replace_weights([&](std::unique_ptr<Weights> weights) {

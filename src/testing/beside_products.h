@@ -6,9 +6,12 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "bottlenecks/trained_bottlenecks.h"
 #include "comm/backends.h"
 #include "inference/inference_engine.h"
 #include "prompts/prompt_table.h"
@@ -19,6 +22,20 @@ namespace megalith::testing {
 
 inline engine::Settings with_factors(engine::Settings settings, double dropout = 0) {
   settings.factors = low_rank::factors_of(toy_factors(settings.model, dropout), settings.masters);
+  return settings;
+}
+
+/// The same with magnitudes of outputs.
+inline engine::Settings with_magnitudes(engine::Settings settings) {
+  auto products = std::make_shared<low_rank::FactoredProducts>(*toy_factors(settings.model));
+  products->has_magnitudes = true;
+  settings.factors = low_rank::factors_of(std::move(products), settings.masters);
+  return settings;
+}
+
+/// Bottlenecks behind products that end an attention or an MLP.
+inline engine::Settings with_bottlenecks(engine::Settings settings) {
+  settings.factors = bottlenecks::bottlenecks_of(5, settings.masters);
   return settings;
 }
 

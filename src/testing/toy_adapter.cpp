@@ -4,7 +4,10 @@
 #include "kernels/elementwise/pointwise.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
+#include "low_rank/adapter_scale.h"
 #include "models/foreign_map.h"
 
 namespace megalith::testing {
@@ -38,10 +41,12 @@ void fill_factor(const std::string& name, const Shape& shape, const Shard& shard
 
 }  // namespace
 
-layers::AdapterRanks toy_adapter_ranks(const models::ModelSpec& spec) {
+layers::AdapterRanks toy_adapter_ranks(const models::ModelSpec& spec, bool magnitudes) {
   layers::AdapterRanks ranks;
-  for (const models::DeclaredTensor& tensor : models::declared_tensors(spec))
-    if (is_product(tensor)) ranks.emplace(tensor.name, 3 + static_cast<int64_t>(ranks.size()) % 3);
+  for (const models::DeclaredTensor& tensor : models::declared_tensors(spec)) {
+    const int64_t rank = 3 + static_cast<int64_t>(ranks.size()) % 3;
+    if (is_product(tensor)) ranks.emplace(tensor.name, layers::AdapterRank(rank, rank, magnitudes));
+  }
   return ranks;
 }
 
@@ -97,10 +102,11 @@ std::shared_ptr<const low_rank::FactoredProducts> toy_factors(const models::Mode
   return made;
 }
 
-std::unique_ptr<layers::Adapter> toy_adapter(const models::ModelSpec& spec,
-                                             const parameters::ParameterSet& set,
-                                             device::Device& device, uint64_t seed) {
-  const layers::AdapterRanks ranks = toy_adapter_ranks(spec);
+namespace {
+
+std::unique_ptr<layers::Adapter> filled(const layers::AdapterRanks& ranks,
+                                        const parameters::ParameterSet& set, device::Device& device,
+                                        uint64_t seed) {
   auto adapter = std::make_unique<layers::Adapter>(set, device, ranks);
   for (const parameters::Parameter& parameter : set.all()) {
     const auto found = adapter->factors().find(parameter.name());
@@ -118,6 +124,53 @@ std::unique_ptr<layers::Adapter> toy_adapter(const models::ModelSpec& spec,
   return adapter;
 }
 
+std::vector<float> on_host(device::Device& device, ConstView view) {
+  std::vector<float> host(static_cast<size_t>(view.num_elements()));
+  device.wait(device.copy_to_host(host.data(), view));
+  return host;
+}
+
+}  // namespace
+
+std::unique_ptr<layers::Adapter> toy_adapter(const models::ModelSpec& spec,
+                                             const parameters::ParameterSet& set,
+                                             device::Device& device, uint64_t seed) {
+  return filled(toy_adapter_ranks(spec), set, device, seed);
+}
+
+std::unique_ptr<layers::Adapter> toy_scaled_adapter(const models::ModelSpec& spec,
+                                                    const parameters::ParameterSet& set,
+                                                    kernels::Exec& exec, comm::Communicator& tensor,
+                                                    uint64_t seed) {
+  constexpr float kMost = 0.6F;  // others have none
+  auto adapter = filled(toy_adapter_ranks(spec, true), set, exec.device, seed);
+  for (const parameters::Parameter& weight : set.all()) {
+    const layers::Adapter::Factors* const factors = adapter->find(weight.name());
+    if (factors == nullptr) continue;
+    const Shape outputs{weight.shape()[0]};
+    Shard part = weight.declaration().shard;
+    if (part.dim == 1) part = Shard::whole(outputs);
+    const parameters::Parameter drawn(
+        {weight.name() + ".m", outputs, part, {parameters::Init::Kind::normal, 0.5}});
+    std::vector<float> values(static_cast<size_t>(drawn.local_elements()));
+    parameters::initial_value(drawn, seed, DType::f32, values.data());
+    std::vector<std::optional<float>> m_O;
+    for (const float m : values) m_O.push_back(m > kMost ? std::nullopt : std::optional(m));
+    const std::vector<float> a_IR = on_host(exec.device, factors->a_IR);
+    const int64_t inputs = factors->a_IR.view.size(0), rank = factors->a_IR.view.size(1);
+    std::vector<float> a_RI(a_IR.size());
+    for (int64_t i = 0; i < inputs; ++i)
+      for (int64_t r = 0; r < rank; ++r)
+        a_RI[static_cast<size_t>(r * inputs + i)] = a_IR[static_cast<size_t>(i * rank + r)];
+    low_rank::set_scale(exec, tensor, weight,
+                        {.a_RI = std::move(a_RI),
+                         .b_RO = on_host(exec.device, factors->b_PO),
+                         .m_O = std::move(m_O)},
+                        *adapter);
+  }
+  return adapter;
+}
+
 std::unique_ptr<layers::Adapter> toy_vector_adapter(const models::ModelSpec& spec,
                                                     const parameters::ParameterSet& set,
                                                     device::Device& device, uint64_t seed) {
@@ -130,6 +183,30 @@ std::unique_ptr<layers::Adapter> toy_vector_adapter(const models::ModelSpec& spe
     part.dim = 0;
     fill_factor(parameter.name() + ".l", Shape{parameter.shape()[of_inputs ? 1 : 0]}, part, seed,
                 device, of_inputs ? found->second.input_I : found->second.output_O);
+  }
+  return adapter;
+}
+
+layers::AdapterRanks toy_bottleneck_ranks(const models::ModelSpec& spec) {
+  constexpr int64_t kSize = 5;
+  layers::AdapterRanks ranks;
+  for (const models::DeclaredTensor& tensor : models::declared_tensors(spec))
+    if (is_product(tensor) && tensor.is_cut_by_columns)
+      ranks.emplace(tensor.name, layers::AdapterRank::of_bottleneck(kSize));
+  return ranks;
+}
+
+std::unique_ptr<layers::Adapter> toy_bottleneck_adapter(const models::ModelSpec& spec,
+                                                        const parameters::ParameterSet& set,
+                                                        device::Device& device, uint64_t seed) {
+  auto adapter = std::make_unique<layers::Adapter>(set, device, toy_bottleneck_ranks(spec));
+  for (auto& [name, factors] : adapter->factors()) {
+    const std::pair<const char*, View> parts[] = {{".down", factors.down_RH},
+                                                  {".down_bias", factors.down_bias_R},
+                                                  {".up", factors.up_HR},
+                                                  {".up_bias", factors.up_bias_H}};
+    for (const auto& [end, view] : parts)
+      fill_factor(name + end, view.shape(), Shard::whole(view.shape()), seed, device, view);
   }
   return adapter;
 }

@@ -11,7 +11,7 @@
 namespace megalith::testing {
 
 /// Every product of the model's layers, the ranks 3, 4 and 5 in turn.
-layers::AdapterRanks toy_adapter_ranks(const models::ModelSpec& spec);
+layers::AdapterRanks toy_adapter_ranks(const models::ModelSpec& spec, bool magnitudes = false);
 
 /// Factors that train beside every product of the model's layers, as several modules each: queries,
 /// keys and values, of which keys have none, and gates and ups in turns; the others whole.
@@ -29,10 +29,21 @@ layers::AdapterRanks toy_vector_ranks(const models::ModelSpec& spec);
 std::unique_ptr<layers::Adapter> toy_adapter(const models::ModelSpec& spec,
                                              const parameters::ParameterSet& set,
                                              device::Device& device, uint64_t seed);
+/// The same with magnitudes, of most outputs: of weights that are loaded. Collective over `tensor`.
+std::unique_ptr<layers::Adapter> toy_scaled_adapter(const models::ModelSpec& spec,
+                                                    const parameters::ParameterSet& set,
+                                                    kernels::Exec& exec, comm::Communicator& tensor,
+                                                    uint64_t seed);
 /// The same of toy_vector_ranks().
 std::unique_ptr<layers::Adapter> toy_vector_adapter(const models::ModelSpec& spec,
                                                     const parameters::ParameterSet& set,
                                                     device::Device& device, uint64_t seed);
+
+/// Bottlenecks behind every product that ends an attention or an MLP.
+layers::AdapterRanks toy_bottleneck_ranks(const models::ModelSpec& spec);
+std::unique_ptr<layers::Adapter> toy_bottleneck_adapter(const models::ModelSpec& spec,
+                                                        const parameters::ParameterSet& set,
+                                                        device::Device& device, uint64_t seed);
 
 /// Virtual tokens before texts, of random rows.
 layers::AdapterRanks toy_prompt_ranks();

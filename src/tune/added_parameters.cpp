@@ -7,7 +7,9 @@
 #include <memory>
 #include <utility>
 
+#include "bottlenecks/trained_bottlenecks.h"
 #include "prompts/prompt_table.h"
+#include "tune/bottleneck_modules.h"
 #include "tune/ia3_modules.h"
 #include "tune/lora_modules.h"
 #include "tune/peft_folder.h"
@@ -57,9 +59,9 @@ std::optional<AddedParameters> added_parameters(const config::TuneSection& tune,
     // They live as long as the modules, of which they are a part.
     const std::shared_ptr<const low_rank::FactoredProducts> products(lora, &lora->products);
     return AddedParameters{
-        fmt::format("lora: {} factors of rank {} beside {} products, {} parameters",
-                    lora->of.modules.size(), tune.rank, products->products.size(),
-                    lora->parameters),
+        fmt::format("lora: {} factors of rank {}{} beside {} products, {} parameters",
+                    lora->of.modules.size(), tune.rank, tune.magnitudes ? " with magnitudes" : "",
+                    products->products.size(), lora->parameters),
         [products](engine::Settings& settings) {
           settings.factors = low_rank::factors_of(products, settings.masters);
         },
@@ -74,6 +76,18 @@ std::optional<AddedParameters> added_parameters(const config::TuneSection& tune,
                              settings.factors = ia3::vectors_of(products, settings.masters);
                            },
                            writer_of(ia3, tune)};
+  }
+  if (tune.method == config::TuneMethod::adapter) {
+    const BottleneckModules made = bottleneck_modules(tune, spec, tensor_shards);
+    return AddedParameters{
+        fmt::format("adapter: bottlenecks of {} behind {} products, {} parameters",
+                    tune.adapter_dim, made.modules.size(), made.parameters),
+        [size = tune.adapter_dim](engine::Settings& settings) {
+          settings.factors = bottlenecks::bottlenecks_of(size, settings.masters);
+        },
+        [made, spec, tune](const std::filesystem::path& folder, const checkpoint::Reader& reader) {
+          write_bottleneck_folder(folder, reader, made, spec, tune);
+        }};
   }
   if (tune.method == config::TuneMethod::prompt) {
     const int64_t count = tune.virtual_tokens;

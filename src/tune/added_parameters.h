@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a method of tuning trains beside a model whose own weights stay as they are, from the recipe
-// to PEFT's folder.
+// to PEFT's folder, or AdapterHub's.
 #pragma once
 
 #include <filesystem>

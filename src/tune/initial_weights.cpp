@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tune/initial_weights.h"
 
+#include "low_rank/magnitudes.h"
 #include "prompts/prompt_table.h"
 #include "tune/prompt_start.h"
 
@@ -36,6 +37,7 @@ void begin_with(const store::ModelSource& model, std::span<const int32_t> prompt
   }
   model.fill(
       set, device, [&] { engine.mesh().world().heartbeat(); }, is_new);
+  low_rank::begin_magnitudes(engine.model().exec(), engine.mesh().tensor(), set);
   set.derive(engine.model().exec());
 }
 

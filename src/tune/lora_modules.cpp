@@ -12,6 +12,7 @@ LoraModules lora_modules(const config::TuneSection& tune, const models::ModelSpe
   const auto rank = static_cast<double>(tune.rank);
   made.products.scale = tune.alpha / (tune.rank_stabilised ? std::sqrt(rank) : rank);
   made.products.dropout = tune.dropout;
+  made.products.has_magnitudes = tune.magnitudes;
   for (const TargetModule& module : made.of.modules) {
     low_rank::ProductRanks& ranks = made.products.products[module.weight];
     ranks.by_output.resize(static_cast<size_t>(module.shape[0]));
@@ -21,6 +22,7 @@ LoraModules lora_modules(const config::TuneSection& tune, const models::ModelSpe
     module.for_each_output(
         [&](int64_t, int64_t ours) { ranks.by_output[static_cast<size_t>(ours)] = own; });
     made.parameters += tune.rank * (module.inputs() + module.outputs);
+    if (tune.magnitudes) made.parameters += module.outputs;
   }
   return made;
 }

@@ -56,6 +56,17 @@ TEST(LoraModules, AreThePartsOfOurProducts) {
     }
   }
   EXPECT_EQ(lora.products.products.count("layers.0.mlp.gate_up.weight"), 0u);
+  EXPECT_FALSE(lora.products.has_magnitudes);
+}
+
+TEST(LoraModules, CountMagnitudes) {
+  config::TuneSection tune;
+  tune.rank = 3;
+  tune.targets = {"v_proj", "down_proj"};
+  tune.magnitudes = true;
+  const LoraModules lora = lora_modules(tune, spec_of("llama"), 1);
+  EXPECT_TRUE(lora.products.has_magnitudes);
+  EXPECT_EQ(lora.parameters, 2 * (3 * ((32 + 16) + (48 + 32)) + 16 + 32));
 }
 
 TEST(LoraModules, WithoutTargetsAreAllProductsOfTheLayers) {

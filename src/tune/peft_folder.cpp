@@ -102,7 +102,7 @@ void write(const std::filesystem::path& folder, const Tensors& tensors,
 void write_peft_folder(const std::filesystem::path& folder, const checkpoint::Reader& reader,
                        const LoraModules& lora, const config::TuneSection& tune) {
   Tensors tensors;
-  Values a_RI, b_PO;
+  Values a_RI, b_PO, m_O;
   std::string weight;
   for (size_t i = 0; i < lora.of.modules.size(); ++i) {
     const TargetModule& module = lora.of.modules[i];
@@ -110,6 +110,7 @@ void write_peft_folder(const std::filesystem::path& folder, const checkpoint::Re
       weight = module.weight;
       a_RI = read(reader, low_rank::first_factor(weight));
       b_PO = read(reader, low_rank::second_factor(weight));
+      if (tune.magnitudes) m_O = read(reader, low_rank::magnitudes_of(weight));
     }
     tensors.emplace(tensor_name(module, ".lora_A.weight"),
                     std::pair(Shape{tune.rank, module.inputs()},
@@ -117,6 +118,9 @@ void write_peft_folder(const std::filesystem::path& folder, const checkpoint::Re
     tensors.emplace(
         tensor_name(module, ".lora_B.weight"),
         std::pair(Shape{module.outputs, tune.rank}, second_of(module, tune.rank, b_PO)));
+    if (!tune.magnitudes) continue;
+    tensors.emplace(tensor_name(module, ".lora_magnitude_vector"),
+                    std::pair(Shape{module.outputs}, second_of(module, 1, m_O)));
   }
   nlohmann::ordered_json config = config_of(lora.of, tune, "LORA");
   config.update({{"bias", "none"},
@@ -124,7 +128,7 @@ void write_peft_folder(const std::filesystem::path& folder, const checkpoint::Re
                  {"lora_alpha", tune.alpha},
                  {"lora_dropout", tune.dropout},
                  {"r", tune.rank},
-                 {"use_dora", false},
+                 {"use_dora", tune.magnitudes},
                  {"use_rslora", tune.rank_stabilised}});
   write(folder, tensors, config);
 }

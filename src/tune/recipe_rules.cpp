@@ -21,10 +21,12 @@ constexpr int64_t kLargestSeed = 9'000'000'000'000'000;
 constexpr std::string_view kOfTexts[] = {"tune.template"};
 constexpr std::string_view kOfLabels[] = {"tune.labels", "tune.task"};
 constexpr std::string_view kOfQuestions[] = {"tune.stride"};
-constexpr std::string_view kOfLora[] = {"tune.rank", "tune.alpha", "tune.dropout", "tune.rslora"};
+constexpr std::string_view kOfLora[] = {"tune.rank", "tune.alpha", "tune.dropout", "tune.rslora",
+                                        "tune.dora"};
 constexpr std::string_view kOfVirtualTokens[] = {"tune.virtual_tokens"};
 constexpr std::string_view kOfPrompts[] = {"tune.prompt_init", "tune.prompt_text"};
 constexpr std::string_view kOfEncoders[] = {"tune.encoder"};
+constexpr std::string_view kOfBottlenecks[] = {"tune.adapter_dim"};
 constexpr std::string_view kOfModules[] = {"tune.targets"};
 constexpr std::string_view kOfPreferences[] = {"tune.beta", "tune.label_smoothing"};
 
@@ -121,6 +123,8 @@ void check_what_is_given(const config::Recipe& r, std::vector<std::string>& faul
                                  r.tune.seeds, kLargestSeed));
   if (r.tune.dropout > 0 && r.parallel.sequence && r.parallel.tensor > 1)
     faults.emplace_back("tune.dropout is not built with parallel.sequence; set one to 0 or false");
+  if (r.tune.magnitudes && r.tune.dropout > 0)
+    faults.emplace_back("tune.dora is not built with tune.dropout; set one to false or 0");
   if (r.tune.has_virtual_tokens() && r.optimizer.layer_decay != 1)
     faults.push_back(fmt::format(
         "optimizer.layer_decay has no effect with tune.method: {}, which trains below all layers",
@@ -145,11 +149,8 @@ void check_recipe(const config::Recipe& recipe, const config::Recipe& standard,
     faults.emplace_back("tune.model names no model to tune; set it to a run or a folder");
   const bool classifies = method == TuneMethod::classify;
   const bool lora = method == TuneMethod::lora, ia3 = method == TuneMethod::ia3,
-             prompt = method == TuneMethod::prompt, encodes = method == TuneMethod::p_tuning;
-  if (method != TuneMethod::full && !recipe.tune.trains_beside() && !classifies)
-    faults.push_back(fmt::format(
-        "tune.method {} is not built; full, lora, ia3, prompt, p_tuning, classify and dpo are",
-        method));
+             bottlenecks = method == TuneMethod::adapter, prompt = method == TuneMethod::prompt,
+             encodes = method == TuneMethod::p_tuning;
   const auto unread = [&](const std::string& path, bool is_read, const char* instead) {
     if (is_read) return;
     faults.push_back(
@@ -170,6 +171,7 @@ void check_recipe(const config::Recipe& recipe, const config::Recipe& standard,
       unread(change.path, prompt || encodes, "prompt or p_tuning");
     if (begins_with_one(change.path, kOfPrompts)) unread(change.path, prompt, "prompt");
     if (begins_with_one(change.path, kOfEncoders)) unread(change.path, encodes, "p_tuning");
+    if (begins_with_one(change.path, kOfBottlenecks)) unread(change.path, bottlenecks, "adapter");
     if (begins_with_one(change.path, kOfModules)) unread(change.path, lora || ia3, "lora or ia3");
     if (begins_with_one(change.path, kOfLabels)) unread(change.path, classifies, "classify");
     if (begins_with_one(change.path, kOfQuestions) &&

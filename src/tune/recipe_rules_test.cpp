@@ -66,9 +66,20 @@ TEST(RecipeRules, NameWhatHasNoMeaning) {
       },
       "tune.seeds 2 reaches beyond the largest run.seed");
   refused([](auto& r) { r.tune.validation = {"b"}; }, "tune.validation has no effect");
+  EXPECT_EQ(fault([](auto& r) {
+              r.tune.method = config::TuneMethod::adapter;
+              r.tune.adapter_dim = 16;
+            }),
+            "");
+  refused([](auto& r) { r.tune.adapter_dim = 16; }, "tune.adapter_dim has no effect");
+  refused([](auto& r) { r.tune.magnitudes = true; }, "tune.dora has no effect");
   refused(
-      [](auto& r) { r.tune.method = config::TuneMethod::adapter; },
-      "tune.method adapter is not built; full, lora, ia3, prompt, p_tuning, classify and dpo are");
+      [](auto& r) {
+        r.tune.method = config::TuneMethod::lora;
+        r.tune.magnitudes = true;
+        r.tune.dropout = 0.1;
+      },
+      "tune.dora is not built with tune.dropout");
   const auto ia3 = [](auto change) {
     return [=](config::Recipe& r) {
       r.tune.method = config::TuneMethod::ia3;

@@ -57,7 +57,8 @@ ADAPTERS = {
         "vectors": {},
         "vectors, by expressions": {"target_modules": r".*layers\.[02]\..*(q|o|up|down)_proj", "feedforward_modules": r".*\.(o|down)_proj"},
     },
-    "qwen2": {"of all products": {"target_modules": "all-linear", "r": 4, "lora_alpha": 8}, "vectors": {}},
+    "qwen2": {"of all products": {"target_modules": "all-linear", "r": 4, "lora_alpha": 8}, "vectors": {},
+              "with magnitudes": {"target_modules": ["q_proj", "v_proj", "gate_proj", "down_proj"], "r": 4, "lora_alpha": 8, "use_dora": True}},
     "phi3": {"of fused products": {"target_modules": ["qkv_proj", "gate_up_proj", "o_proj", "down_proj"], "r": 4, "lora_alpha": 8},
              "vectors of fused products": {"target_modules": ["qkv_proj", "gate_up_proj", "o_proj", "down_proj"],
                                            "feedforward_modules": ["o_proj", "down_proj"]}},
@@ -67,6 +68,7 @@ ADAPTERS = {
     "gpt2": {
         "of the fused product": {"target_modules": ["c_attn"], "r": 4, "lora_alpha": 8, "fan_in_fan_out": True},
         "of all products": {"target_modules": ["c_attn", "c_proj", "c_fc"], "r": 3, "lora_alpha": 8, "fan_in_fan_out": True},
+        "with magnitudes": {"target_modules": ["c_attn", "c_proj", "c_fc"], "r": 3, "lora_alpha": 8, "fan_in_fan_out": True, "use_dora": True},
         "vectors": {"fan_in_fan_out": True},
     },
     "t5": {
@@ -80,7 +82,7 @@ ADAPTERS = {
 CLASSES = {"t5": transformers.AutoModelForSeq2SeqLM, "bert": transformers.AutoModelForMaskedLM}
 MASK = 3
 RENAMED = {"embed_out.weight": "lm_head.weight"}  # what the class calls it since transformers 5
-REFUSED = {"use_dora": {"use_dora": True}, "bias": {"bias": "lora_only"}, "modules_to_save": {"modules_to_save": ["lm_head"]},
+REFUSED = {"bias": {"bias": "lora_only"}, "modules_to_save": {"modules_to_save": ["lm_head"]},
            "init_lora_weights": {"init_lora_weights": "pissa"}, "lora_bias": {"lora_bias": True}}
 
 

@@ -3,7 +3,7 @@
 """Tuning compared with peft and transformers: the same model, start, examples and AdamW, 50 steps in float32.
 
 Tokens:    what is read of the examples and learned of them is what the tokenizers library and a template say
-LoRA:      losses of every step, and the factors after the last, of several families and targets, whose modules are one product of
+LoRA:      losses of every step, and the factors after the last, with DoRA the magnitudes too, of several families and targets, whose modules are one product of
            ours or several: the distance from peft in float64 is at most 1.5 times that of peft in float32, in the geometric mean
            over models of several seeds. AdamW makes whole steps of gradients that are next to nothing (those of a key's bias, to
            which softmax is blind), so that one run's distance says which way a rounding fell: ratios of 0.04 and 7 are common
@@ -51,10 +51,12 @@ MODELS = {
 CASES = {
     "llama": [{"targets": ["q_proj", "v_proj"], "rank": 4, "alpha": 8},
               {"targets": ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"], "rank": 5, "alpha": 15},
-              {"targets": ["up_proj", "down_proj"], "rank": 4, "alpha": 8, "rslora": True}],
-    "qwen2": [{"targets": ["q_proj", "k_proj", "v_proj", "gate_proj"], "rank": 4, "alpha": 8}],
+              {"targets": ["up_proj", "down_proj"], "rank": 4, "alpha": 8, "rslora": True},
+              {"targets": ["q_proj", "v_proj", "up_proj", "down_proj"], "rank": 4, "alpha": 8, "dora": True}],
+    "qwen2": [{"targets": ["q_proj", "k_proj", "v_proj", "gate_proj"], "rank": 4, "alpha": 8},
+              {"targets": ["q_proj", "v_proj", "down_proj"], "rank": 4, "alpha": 8, "dora": True}],
     "gemma2": [{"targets": ["q_proj", "v_proj", "up_proj"], "rank": 4, "alpha": 8}],
-    "gpt2": [{"targets": ["c_attn", "c_proj", "c_fc"], "rank": 4, "alpha": 8}],
+    "gpt2": [{"targets": ["c_attn", "c_proj", "c_fc"], "rank": 4, "alpha": 8}, {"targets": ["c_attn", "c_proj", "c_fc"], "rank": 4, "alpha": 8, "dora": True}],
 }
 IA3_CASES = {
     "llama": [{}, {"targets": ["q_proj", "o_proj", "up_proj"]}],
@@ -175,7 +177,8 @@ def opened(folder):
 
 def factors_of(model):
     """Of what trains, as the file calls it."""
-    return {name.replace(".default", "").replace("prompt_encoder.embedding.weight", "prompt_embeddings"): p.detach().double()
+    return {name.replace("magnitude_vector.default.weight", "magnitude_vector").replace(".default", "")
+            .replace("prompt_encoder.embedding.weight", "prompt_embeddings"): p.detach().double()
             for name, p in model.named_parameters() if p.requires_grad}
 
 
@@ -295,7 +298,8 @@ run: {{threads: 1, seed: {seed}}}
         distances.add("margins", apart(ours, exact.margins), apart(plain.margins, exact.margins))
 
     def lora(self, case, distances):
-        self.beside("lora", case["targets"], distances, tune__rank=case["rank"], tune__alpha=case["alpha"], tune__rslora=str(case.get("rslora", False)).lower())
+        self.beside("lora", case["targets"], distances, tune__rank=case["rank"], tune__alpha=case["alpha"], tune__rslora=str(case.get("rslora", False)).lower(),
+                    tune__dora=str(case.get("dora", False)).lower())
 
     def ia3(self, case, distances):
         names = self.beside("ia3", case.get("targets", []), distances)
@@ -347,7 +351,7 @@ run: {{threads: 1, seed: {seed}}}
 
     def beside(self, method, targets, distances, make=None, get=factors_of, **settings):
         """What trains beside the weights; names of its tensors. `make`: from the folder of a run that has not begun."""
-        out = "-".join([method, *targets])
+        out = "-".join([method, *targets, *(["dora"] if settings.get("tune__dora") == "true" else [])])
         if targets and make is None:
             settings["tune__targets"] = f"[{', '.join(targets)}]"
         self.tune(out + "-start", method, **settings, train__steps=0)
@@ -384,7 +388,7 @@ def name_of(case):
         return f"prompt of {case['virtual_tokens']}"
     if "rank" not in case:
         return f"ia3 {','.join(case.get('targets', ['by default']))}"
-    return f"lora {','.join(case['targets'])} rank {case['rank']}{' rslora' if case.get('rslora') else ''}"
+    return f"{'dora' if case.get('dora') else 'lora'} {','.join(case['targets'])} rank {case['rank']}{' rslora' if case.get('rslora') else ''}"
 
 
 def main():

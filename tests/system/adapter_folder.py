@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adapters, LoRA, IA3 and virtual tokens, of the small models of the system tests (program.RECIPE, and LLAMA of its sizes), as PEFT writes them."""
+"""Adapters, LoRA with and without magnitudes, IA3 and virtual tokens, of the small models of the system tests (program.RECIPE, and LLAMA of its sizes), as PEFT writes them."""
 import array
 import json
 import random
@@ -35,6 +35,7 @@ def write_safetensors(path, tensors):
 
 
 def write_adapter(folder, seed, modules=GPT2, **changes):
+    """With `use_dora`, with magnitudes."""
     draw = random.Random(seed)
     folder.mkdir(exist_ok=True)
     tensors = {}
@@ -43,6 +44,8 @@ def write_adapter(folder, seed, modules=GPT2, **changes):
             name = f"base_model.model.{modules.prefix}.{layer}.{module}."
             tensors[name + "lora_A.weight"] = [RANK, inputs], [draw.gauss(0, 0.4) for _ in range(RANK * inputs)]
             tensors[name + "lora_B.weight"] = [outputs, RANK], [draw.gauss(0, 0.4) for _ in range(outputs * RANK)]
+            if changes.get("use_dora"):
+                tensors[name + "lora_magnitude_vector"] = [outputs], [draw.gauss(0.3, 0.1) for _ in range(outputs)]
     write_safetensors(folder / "adapter_model.safetensors", tensors)
     (folder / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA", "r": RANK, "lora_alpha": 2 * RANK, **modules.config, **changes}))
     return folder
@@ -59,6 +62,23 @@ def write_vectors(folder, seed, modules=GPT2, feedforward=("attn.c_proj",)):
             tensors[f"base_model.model.{modules.prefix}.{layer}.{module}.ia3_l"] = shape, [draw.gauss(1, 0.5) for _ in range(shape[0] * shape[1])]
     write_safetensors(folder / "adapter_model.safetensors", tensors)
     (folder / "adapter_config.json").write_text(json.dumps({"peft_type": "IA3", "feedforward_modules": list(feedforward), **modules.config}))
+    return folder
+
+
+def write_bottlenecks(folder, seed, size=5, layers="transformer.h", **changes):
+    """As AdapterHub writes them."""
+    draw = random.Random(seed)
+    folder.mkdir(exist_ok=True)
+    tensors = {}
+    for layer in range(LAYERS):
+        for place in ("attention_adapters", "output_adapters"):
+            for name, shape in (("adapter_down.0.weight", [size, HIDDEN]), ("adapter_down.0.bias", [size]), ("adapter_up.weight", [HIDDEN, size]), ("adapter_up.bias", [HIDDEN])):
+                count = shape[0] * (shape[1] if len(shape) == 2 else 1)
+                tensors[f"{layers}.{layer}.{place}.adapters.mine.{name}"] = shape, [draw.gauss(0, 0.3) for _ in range(count)]
+    write_safetensors(folder / "adapter.safetensors", tensors)
+    config = {"mh_adapter": True, "output_adapter": True, "non_linearity": "swish", "reduction_factor": HIDDEN / size, "original_ln_before": False, "original_ln_after": True,
+              "residual_before_ln": True, "adapter_residual_before_ln": False, "ln_before": False, "ln_after": False, **changes}
+    (folder / "adapter_config.json").write_text(json.dumps({"config": config, "hidden_size": HIDDEN, "model_type": "gpt2", "name": "mine", "version": "adapters.1.2.0"}))
     return folder
 
 

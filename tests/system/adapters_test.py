@@ -5,7 +5,7 @@ import concurrent.futures
 import json
 import unittest
 
-from adapter_folder import HIDDEN, LLAMA, LLAMA_RECIPE, RANK, write_adapter, write_prompt, write_safetensors, write_vectors
+from adapter_folder import HIDDEN, LLAMA, LLAMA_RECIPE, RANK, write_adapter, write_bottlenecks, write_prompt, write_safetensors, write_vectors
 from program import RoadTest, run, run_json
 from server import Server
 
@@ -22,6 +22,8 @@ class Adapters(RoadTest):
         cls.one, cls.two = (write_adapter(cls.folder / f"adapter-{seed}", seed) for seed in (1, 2))
         cls.vectors = write_vectors(cls.folder / "vectors", 3)
         cls.prompt = write_prompt(cls.folder / "prompt", 4)
+        cls.dora = write_adapter(cls.folder / "dora", 5, use_dora=True)
+        cls.bottlenecks = write_bottlenecks(cls.folder / "bottlenecks", 6)
         cls.lines = cls.folder / "lines.jsonl"
         cls.lines.write_text('{"text": "the cat sees the dog"}\n{"text": "the fish eats"}\n')
 
@@ -38,6 +40,8 @@ class Adapters(RoadTest):
         self.assertEqual(with_one, self.scored(self.folder / "run", "--adapter", self.one))
         for layout in ("parallel.tensor=2", "parallel.pipeline=2"):
             self.assertEqual(with_one, self.scored(self.model, "--adapter", self.one, "--ranks", 2, "--set", layout), layout)
+            for other in (self.dora, self.bottlenecks):
+                self.assertEqual(self.scored(self.model, "--adapter", other), self.scored(self.model, "--adapter", other, "--ranks", 2, "--set", layout), layout)
         quantized = self.scored(self.model, "--quantize", "q8_0")
         self.assertNotEqual(quantized, self.scored(self.model, "--quantize", "q8_0", "--adapter", self.one))
         text = self.folder / "held-out.txt"
@@ -65,7 +69,7 @@ class Adapters(RoadTest):
         self.assertIn("virtual tokens stand before", run("evaluate", "embed", "--checkpoint", self.model, "--adapter", self.prompt, "--input", self.lines, code=2))
 
     def test_merged_weights_predict_the_same(self):
-        for number, adapter in enumerate((self.vectors, self.one)):
+        for number, adapter in enumerate((self.vectors, self.dora, self.one)):
             merged = self.folder / f"merged-{number}"
             answer = run_json("convert", "--from", self.model, "--to", merged, "--merge-adapter", adapter)
             self.assertLess(answer["merge_difference"], 1e-3)
@@ -118,7 +122,13 @@ class Adapters(RoadTest):
         refused(write_prompt(self.folder / "none", 1, num_virtual_tokens=0), 2, "num_virtual_tokens")
         refused(write_prompt(self.folder / "more", 1, num_virtual_tokens=5), 3, f"prompt_embeddings is [4, {HIDDEN}]")
         refused(write_prompt(self.folder / "all", 1, tokens=255), 2, "leaves no room in the context")
-        refused(write_adapter(self.folder / "dora", 1, use_dora=True), 2, "use_dora")
+        none = write_adapter(self.folder / "no-magnitudes", 1)
+        config = json.loads((none / "adapter_config.json").read_text())
+        (none / "adapter_config.json").write_text(json.dumps({**config, "use_dora": True}))
+        refused(none, 3, "transformer.h.0.attn.c_attn.lora_magnitude_vector is missing")
+        refused(write_adapter(self.folder / "biases", 1, lora_bias=True), 2, "lora_bias")
+        refused(write_bottlenecks(self.folder / "relu", 1, non_linearity="relu"), 2, "non_linearity")
+        refused(write_bottlenecks(self.folder / "elsewhere", 1, layers="model.layers"), 3, "attention_adapters.adapters.mine.adapter_down.0.weight is missing")
         refused(write_vectors(self.folder / "outputs", 1, feedforward=()), 2, "multiplies the outputs of transformer.h.0.attn.c_proj is not supported")
         refused(write_adapter(self.folder / "rank", 1, r=4), 3, "transformer.h.0.attn.c_attn.lora_A.weight is [3, 32]")
         refused(write_adapter(self.folder / "targets", 1, target_modules=["c_attn"]), 3, "target_modules")
@@ -133,7 +143,7 @@ class Adapters(RoadTest):
         run("serve", "--checkpoint", self.model, "--port", 0, "--adapter", f"a={self.one}", "--adapter", f"a={self.two}", code=2)
 
     def test_served_texts_are_those_of_generate(self):
-        adapters = {"one": self.one, "two": self.two, "vectors": self.vectors, "prompt": self.prompt}
+        adapters = {"one": self.one, "two": self.two, "vectors": self.vectors, "prompt": self.prompt, "dora": self.dora, "bottlenecks": self.bottlenecks}
         expected = {(name, prompt): self.generated(prompt, *(["--adapter", adapters[name]] if name in adapters else []))
                     for name in ("model", *adapters) for prompt in PROMPTS}
         self.assertNotEqual(expected["one", PROMPTS[0]]["logprobs"], expected["two", PROMPTS[0]]["logprobs"])
@@ -159,7 +169,7 @@ class Adapters(RoadTest):
             status, _, content = server.ask("/v1/completions", {"model": "one", "prompt": "the", "max_tokens": 1})
             self.assertEqual((status, json.loads(content)["error"]["code"]), (404, "model_not_found"))
             states = {entry["name"]: entry["state"] for entry in server.json("/v2/repository/index", {}, method="POST")}
-            self.assertEqual(states, {"model": "READY", "one": "UNAVAILABLE", "two": "READY", "vectors": "READY", "prompt": "READY"})
+            self.assertEqual(states, {"model": "READY", "one": "UNAVAILABLE", "two": "READY", "vectors": "READY", "prompt": "READY", "dora": "READY", "bottlenecks": "READY"})
             same([key for key in keys if key[0] != "one"])
             # Other weights under the name.
             write_adapter(self.one, 2)

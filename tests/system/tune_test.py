@@ -13,6 +13,8 @@ from program import PROGRAM, ROOT, RoadTest, ended, run, run_json
 TEMPLATE = ("{% for m in messages %}<{{ m.role[0] }}>{{ m.content }}<|endoftext|>{% endfor %}"
             "{% if add_generation_prompt %}<a>{% endif %}")
 LORA = ("tune.method=lora", "tune.rank=4", "tune.alpha=8")
+DORA = (*LORA, "tune.dora=true")
+BOTTLENECKS = ("tune.method=adapter", "tune.adapter_dim=8")
 IA3 = ("tune.method=ia3", "optimizer.lr=3e-2")
 PROMPT = ("tune.method=prompt", "tune.virtual_tokens=6", "optimizer.lr=5e-2")
 MLP = ("tune.method=p_tuning", "tune.virtual_tokens=6", "tune.encoder_hidden=24", "optimizer.lr=3e-3")
@@ -206,7 +208,8 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
         self.assertIn("is damaged, or of other weights or examples", said)
 
     def test_no_layout_changes_a_bit(self):
-        for method, settings in (("full", ()), ("lora", LORA), ("ia3", IA3), ("prompt", PROMPT), ("mlp", MLP), ("lstm", LSTM), ("dpo", self.dpo),
+        for method, settings in (("full", ()), ("lora", LORA), ("dora", DORA), ("adapter", BOTTLENECKS), ("ia3", IA3), ("prompt", PROMPT), ("mlp", MLP), ("lstm", LSTM),
+                                 ("dpo", self.dpo),
                                  ("dpo-lora", (*LORA, *self.dpo, "tune.label_smoothing=0.1"))):
             self.tune(f"{method}-1", *settings)
             for number, layout in enumerate((("parallel.tensor=2",), ("parallel.pipeline=2",), ("parallel.data=2", "parallel.zero=1"),
@@ -218,7 +221,7 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
                 self.assertEqual(self.told(f"{method}-1"), self.told(f"{method}-x{number}"), layout)
 
     def test_they_train_beside_products_in_8_bits(self):
-        for method, own in (("lora", LORA), ("ia3", IA3)):
+        for method, own in (("lora", LORA), ("dora", DORA), ("adapter", BOTTLENECKS), ("ia3", IA3)):
             settings = (*own, "precision.parameters=bf16", "precision.compute=fp8")
             self.tune(f"{method}-fp8", *settings)
             self.tune(f"{method}-bf16", *own, "precision.parameters=bf16", "precision.compute=bf16")
@@ -231,7 +234,8 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
     def test_every_key_does_something(self):
         seen = {}
         for name, overrides in (("rank-4", LORA), ("rank", (*LORA, "tune.rank=2")), ("alpha", (*LORA, "tune.alpha=4")),
-                                ("dropout", (*LORA, "tune.dropout=0.3")), ("rslora", (*LORA, "tune.rslora=true")),
+                                ("dropout", (*LORA, "tune.dropout=0.3")), ("rslora", (*LORA, "tune.rslora=true")), ("dora", DORA), ("adapter", BOTTLENECKS),
+                                ("adapter of 7", ("tune.method=adapter", "tune.adapter_dim=7")),
                                 ("targets", (*LORA, "tune.targets=[q_proj]")), ("frozen", (*LORA, "optimizer.frozen=[layers.0.*]")),
                                 ("rates of factors", (*LORA, 'optimizer.groups=[{match: "*.lora_b", lr_scale: 4}]')), ("ia3", IA3),
                                 ("ia3 targets", (*IA3, "tune.targets=[up_proj]")), ("prompt", PROMPT), ("tokens", (*PROMPT, "tune.virtual_tokens=7")),
@@ -251,7 +255,7 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
 
     def test_the_recipes_run(self):
         small = ("train.epochs=", "train.steps=2", "train.sequence_length=64", "run.threads=1", f"tune.model={self.model}", f"tune.data={self.chats}")
-        for name in ("full", "lora", "ia3", "prompt", "p_tuning", "dpo"):
+        for name in ("full", "lora", "ia3", "adapter", "prompt", "p_tuning", "dpo"):
             if name == "dpo":
                 small = (*small[:-1], f"tune.data={self.pairs}")
             words = [word for o in (*small, f"run.out={self.folder / 'recipe'}-{name}") for word in ("--set", o)]
@@ -279,6 +283,39 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
         self.tune("lora", *LORA, "train.steps=150", "optimizer.lr=1e-2")
         self.assertEqual((adapter / "adapter_model.safetensors").read_bytes(), before)
         self.assertIn("an adapter's run holds no model", run("generate", "--checkpoint", self.folder / "lora", "--prompt", "a", code=2))
+
+    def test_magnitudes_are_what_was_trained(self):
+        last = json.loads(self.tune("dora", *DORA, "train.steps=150", "optimizer.lr=1e-2"))
+        first = json.loads((self.folder / "dora/metrics.jsonl").read_text().splitlines()[0])
+        self.assertLess(last["loss"], 0.3 * first["loss"])
+        # It begins as the model, whose norms the magnitudes are.
+        self.tune("dora-beside", *LORA, "train.steps=1")
+        self.assertEqual(first["loss_hex"], json.loads((self.folder / "dora-beside/metrics.jsonl").read_text())["loss_hex"])
+        adapter = self.folder / "dora/adapter"
+        self.assertTrue(json.loads((adapter / "adapter_config.json").read_text())["use_dora"])
+        prompts = [prompt for prompt, _ in list(examples(60, 1))[:10]]
+        self.assertLessEqual({self.answer(self.model, prompt, "--adapter", adapter) for prompt in prompts}, {" yes.", " no."})
+        merged = self.folder / "dora-merged"
+        self.assertLess(run_json("convert", "--from", self.model, "--to", merged, "--merge-adapter", adapter)["merge_difference"], 1e-3)
+        memory = json.loads((self.folder / "dora/run.json").read_text())["memory"]
+        self.assertEqual(memory["planned"]["total"], memory["measured"]["total"])
+        self.assertIn("tune.dora is not built with tune.dropout", self.tune("dropped", *DORA, "tune.dropout=0.1", code=2))
+
+    def test_bottlenecks_are_what_was_trained(self):
+        last = json.loads(self.tune("bottlenecks", *BOTTLENECKS, "train.steps=150", "optimizer.lr=1e-2"))
+        first = json.loads((self.folder / "bottlenecks/metrics.jsonl").read_text().splitlines()[0])
+        self.assertLess(last["loss"], 0.3 * first["loss"])
+        # They begin as nothing.
+        self.tune("bottlenecks-beside", *LORA, "train.steps=1")
+        self.assertEqual(first["loss_hex"], json.loads((self.folder / "bottlenecks-beside/metrics.jsonl").read_text())["loss_hex"])
+        adapter = self.folder / "bottlenecks/adapter"
+        config = json.loads((adapter / "adapter_config.json").read_text())
+        self.assertEqual((config["config"]["reduction_factor"], config["hidden_size"], config["model_type"]), (4, 32, "llama"))
+        prompts = [prompt for prompt, _ in list(examples(60, 1))[:10]]
+        self.assertLessEqual({self.answer(self.model, prompt, "--adapter", adapter) for prompt in prompts}, {" yes.", " no."})
+        memory = json.loads((self.folder / "bottlenecks/run.json").read_text())["memory"]
+        self.assertEqual(memory["planned"]["total"], memory["measured"]["total"])
+        self.assertIn("no part of their weights", run("convert", "--from", self.model, "--to", self.folder / "never", "--merge-adapter", adapter, code=2))
 
     def test_vectors_are_what_was_trained(self):
         last = json.loads(self.tune("ia3", *IA3, "train.steps=150"))
@@ -365,7 +402,7 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
             self.assertEqual(memory["planned"]["total"], memory["measured"]["total"])
 
     def test_a_run_goes_on_where_it_stopped(self):
-        for method, settings in (("full", ()), ("lora", LORA), ("ia3", IA3), ("prompt", PROMPT), ("mlp", MLP), ("lstm", LSTM)):
+        for method, settings in (("full", ()), ("lora", LORA), ("dora", DORA), ("adapter", BOTTLENECKS), ("ia3", IA3), ("prompt", PROMPT), ("mlp", MLP), ("lstm", LSTM)):
             self.tune(f"{method}-whole", *settings)
             self.tune(f"{method}-part", *settings, "train.steps=3")
             self.tune(f"{method}-part", *settings)

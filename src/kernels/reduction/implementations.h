@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The implementations behind the lists of column_sum.cpp, tree_sum.cpp, pool_rows.cpp and
-// norms.cpp. Arguments have been checked; `simd` takes f32, bf16 and f16.
+// The implementations behind the lists of column_sum.cpp, tree_sum.cpp, pool_rows.cpp, norms.cpp
+// and row_norms.cpp. Arguments have been checked; `simd` takes f32, bf16 and f16.
 #pragma once
 
 #include "kernels/reduction/column_sum.h"
 #include "kernels/reduction/norms.h"
 #include "kernels/reduction/pool_rows.h"
+#include "kernels/reduction/row_norms.h"
 #include "kernels/reduction/tree_sum.h"
 
 namespace megalith::kernels {
@@ -21,6 +22,8 @@ void pool_rows_backward_reference(Exec& exec, const PoolRowsBackward& arguments)
 void sum_of_squares_simd(Exec& exec, const SumOfSquares& arguments);
 void sum_of_squares_reference(Exec& exec, const SumOfSquares& arguments);
 void ordered_sum_reference(Exec& exec, const OrderedSum& arguments);
+void row_squares_simd(Exec& exec, const RowSquares& arguments);
+void row_squares_reference(Exec& exec, const RowSquares& arguments);
 void all_finite_simd(Exec& exec, const AllFinite& arguments);
 void all_finite_reference(Exec& exec, const AllFinite& arguments);
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums of squares in f64 and the search for what is not finite, for f32, bf16 and f16.
+// Sums of squares in f64, of blocks and of rows, and the search for what is not finite, for f32,
+// bf16 and f16.
+#include <algorithm>
 #include <atomic>
 
 #include "kernels/elementary/dispatch.h"
@@ -60,6 +62,19 @@ void squares_of_blocks(const SumOfSquares& a, Range blocks) {
   }
 }
 
+/// tree(lo, hi) of the sums of shards of this width.
+float tree_of_shards(const AnyRow& x, int64_t width, int64_t lo, int64_t hi) {
+  if (hi - lo == 1) return static_cast<float>(block_squares(x, lo * width, hi * width));
+  const int64_t middle = tree_middle(lo, hi);
+  return tree_of_shards(x, width, lo, middle) + tree_of_shards(x, width, middle, hi);
+}
+
+void squares_of_rows(const RowSquares& a, Range rows) {
+  const int64_t width = a.x_TI.size(1) / a.k_shards;
+  for (int64_t row = rows.begin; row < rows.end; ++row)
+    a.y_T.as<float>()[row] = tree_of_shards(AnyRow(a.x_TI, row), width, 0, a.k_shards);
+}
+
 bool is_finite(const ConstView& view, Range range) {
   const AnyRow x(view, 0);
   const WordVec infinity = hn::Set(WordTag(), 0x7f800000u);
@@ -86,6 +101,13 @@ void sum_of_squares_simd(Exec& exec, const SumOfSquares& a) {
   flat.x = as_one_row(a.x);
   exec.device.pool().for_range(a.partials.num_elements(), 1, [&](Range range, int) {
     MEGA_CALL_SIMD(exec, squares_of_blocks, flat, range);
+  });
+}
+
+void row_squares_simd(Exec& exec, const RowSquares& a) {
+  const int64_t grain = std::max<int64_t>(1, kSquaresBlock / std::max<int64_t>(1, a.x_TI.size(1)));
+  exec.device.pool().for_range(a.x_TI.size(0), grain, [&](Range range, int) {
+    MEGA_CALL_SIMD(exec, squares_of_rows, a, range);
   });
 }
 

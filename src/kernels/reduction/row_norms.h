@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Norms of the rows of a matrix, of which other ranks may have the other columns: sums of squares,
+// and when they are whole, roots and quotients. Local; results are ready as of a later ticket.
+#pragma once
+
+#include "kernels/exec.h"
+
+namespace megalith::kernels {
+
+///   y_t = sum over i of x_ti^2
+/// of each of `k_shards` equal shards in f64, where squares of f32 are exact, in the lanes of
+/// sum_of_squares (norms.h), rounded to f32; the shards' sums combine in the tree of linear.h. y is
+/// overwritten.
+struct RowSquares {
+  ConstView x_TI;    // f32, bf16 or f16 (f64: reference), rows at any distance
+  View y_T;          // f32 (f64)
+  int k_shards = 1;  // divides I
+};
+void row_squares(Exec& exec, const RowSquares& arguments);
+
+/// x = sqrt(x), in place. f32 or f64, contiguous.
+void square_roots(Exec& exec, View x);
+
+/// y = a / b, and 0 where b is 0. f32 or f64, contiguous and all alike; y may be a or b.
+void divide(Exec& exec, ConstView a, ConstView b, View y);
+
+}  // namespace megalith::kernels
