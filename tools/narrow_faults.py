@@ -105,7 +105,7 @@ NARROW_FAULTS = [
           "return array.is_history ? scaling.history().rows(0, scaling.history().size(0)) : scaling.staged();",
           "engine_test", "Fp8Resume.InAnotherLayoutInTheMiddleOfAHistory"),
     Fault("layers alike in 8 bits and without", "src/account/rank_classes.cpp",
-          "trained.push_back(settings.is_fp8(std::ssize(kinds)));", "",
+          "roles.push_back(settings.is_fp8(std::ssize(kinds)) ? 1 : 0);", "",
           "account_test", "ComposedStep.*"),
     Fault("a check whose gradients are of its samples alone", "src/engine/fp8_steps.cpp",
           'loss_scale(micro_batches, sum_over_ranks(mesh(), all_weights, "fp8.all_weights"))', "loss_scale(samples, weight)",

@@ -31,6 +31,11 @@ void TuneSection::visit(FieldVisitor& v) {
           "a text with {field} of the lines, the last one the answer; or of chats a file "
           "NAME.jinja; empty: {input} {output}, and the model's own chat template");
   v.field("overlong", overlong, "examples longer than a sample; refuse: the file is no good");
+  v.field(
+      "quantize", quantize,
+      "weights beside which others train (lora, ia3, prompt, p_tuning), in memory: stored: as the "
+      "model's files have them, blocks as blocks; else rounded to blocks of 8 or 4 bits (QLoRA, "
+      "Dettmers et al. 2023), tables of tokens and of logits to q8_0");
   v.field("rank", rank, "of the factors (lora)", between(1, 1 << 16));
   v.field("alpha", alpha, "scale of the factors' product: alpha / rank (lora)", between(0, 1e6));
   v.field("dropout", dropout, "of what the factors read (lora)", from_below(0, 1));
@@ -39,6 +44,21 @@ void TuneSection::visit(FieldVisitor& v) {
           "modules, whole or from a point on; empty: all (lora), PEFT's of the family (ia3)");
   v.field("labels", labels,
           "names of the classes in order (classify); of one, numbers are learned");
+  visit_virtual_tokens(v);
+  v.field("beta", beta,
+          "the larger, the nearer probabilities stay to those of the starting weights (dpo)",
+          above(0));
+  v.field("label_smoothing", label_smoothing,
+          "share of pairs that are taken to be the wrong way round (dpo, Mitchell 2023)",
+          from_below(0, 0.5));
+  v.field(
+      "seeds", seeds,
+      "how many runs, one after another, of the seeds run.seed, run.seed + 1 and so on, each in "
+      "a folder of its own below run.out; their validations are then compared",
+      between(1, 1000), InFingerprint::no);
+}
+
+void TuneSection::visit_virtual_tokens(FieldVisitor& v) {
   v.field("virtual_tokens", virtual_tokens,
           "how many virtual tokens stand before every text (prompt, p_tuning)",
           between(1, 1 << 16));
@@ -56,17 +76,6 @@ void TuneSection::visit(FieldVisitor& v) {
           "the model's rows",
           between(0, 1 << 16));
   v.field("encoder_layers", encoder_layers, "layers of the LSTM (p_tuning)", between(1, 1 << 10));
-  v.field("beta", beta,
-          "the larger, the nearer probabilities stay to those of the starting weights (dpo)",
-          above(0));
-  v.field("label_smoothing", label_smoothing,
-          "share of pairs that are taken to be the wrong way round (dpo, Mitchell 2023)",
-          from_below(0, 0.5));
-  v.field(
-      "seeds", seeds,
-      "how many runs, one after another, of the seeds run.seed, run.seed + 1 and so on, each in "
-      "a folder of its own below run.out; their validations are then compared",
-      between(1, 1000), InFingerprint::no);
 }
 
 }  // namespace megalith::config
