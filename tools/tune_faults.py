@@ -259,4 +259,6 @@ TUNE_FAULTS = [
     Fault("parts of a file's blocks held", "src/tune/frozen_weights.cpp",
           "if (tensor.is_cut_by_columns && tensor.shape[1] % (ranks * kBlockColumns) != 0)", "if (tensor.is_cut_by_columns && tensor.shape[1] % kBlockColumns != 0)",
           "megalith", "quantised_tuning_test.py QuantisedTuning.test_what_cannot_be_is_refused"),
+    Fault("a reference of other blocks taken", "src/preferences/reference.cpp",
+          "kept.tune.quantize = recipe.tune.quantize;", "", "megalith", "quantised_tuning_test.py QuantisedTuning.test_preferences_are_learned_beside_blocks"),
 ]

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tuning beside weights in blocks of 8 or 4 bits: what a run is, what it takes, how it goes on, what serves it: python3 quantised_tuning_test.py PROGRAM"""
 import json
+import shutil
 import unittest
 
 from program import ROOT, RoadTest, run, run_json
@@ -109,10 +110,16 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
     def test_preferences_are_learned_beside_blocks(self):
         pairs = self.folder / "pairs.jsonl"
         pairs.write_text("".join(json.dumps({"prompt": f"the {noun} sees", "chosen": " yes.", "rejected": " no."}) + "\n" for noun in ("cat", "dog", "bird", "fish")))
-        self.tune("dpo", *LORA, "tune.quantize=q4_0", "tune.objective=dpo", f"tune.data={pairs}", "optimizer.lr=1e-2")
+        settings = (*LORA, "tune.objective=dpo", f"tune.data={pairs}", "optimizer.lr=1e-2")
+        self.tune("dpo", *settings, "tune.quantize=q4_0")
         first, *_, last = [json.loads(one) for one in (self.folder / "dpo/metrics.jsonl").read_text().splitlines()]
         self.assertEqual(first["loss_hex"], "0x1.62e43p-1")
         self.assertLess(last["loss"], first["loss"])
+        # What answers are compared with is of these blocks: other ones begin at the loss of a coin, too.
+        (self.folder / "dpo-8").mkdir()
+        shutil.copy(self.folder / "dpo/reference.json", self.folder / "dpo-8/reference.json")
+        self.tune("dpo-8", *settings, "tune.quantize=q8_0")
+        self.assertEqual(json.loads((self.folder / "dpo-8/metrics.jsonl").read_text().splitlines()[0])["loss_hex"], "0x1.62e43p-1")
 
     def test_the_recipe_runs(self):
         words = [word for o in ("train.epochs=", "train.steps=2", "train.sequence_length=64", "run.threads=1", f"tune.model={self.model}", f"tune.data={self.data}",
