@@ -23,12 +23,12 @@ from record import BUSY, PATIENCE, PEERS, ROOT, Record, idle_load, machine
 from run_comparisons import save, start
 from serving_comparisons import late_prompt, serve_adapters, serve_memory, server_step, serving, shared_prefix
 from text_comparisons import pack, tokenizer, tokenizer_models, tokenizer_training
-from tune_comparisons import chat_tune, glue_tune
+from tune_comparisons import chat_tune, glue_tune, qlora
 
 COMPARISONS = {f.__name__: f for f in (gemm, train, llama, llama_decode, demo, long, longest, memory, decode, prompt, tokenizer, tokenizer_models, tokenizer_training,
                                        pack, save, start, embed, bert, bert_natural, t5_train, t5_generate, serving, late_prompt,
                                        shared_prefix, server_step, serve_memory, serve_adapters, quantised, lookup, fp8_curves, fp8_tune, fp8_steps, fp8_decode, glue_tune,
-                                       chat_tune)}
+                                       chat_tune, qlora)}
 # The rows of the table of goals, by the comparison that measures them.
 ROWS = {"1": [train], "2": [train], "3": [memory], "4": [demo], "5": [long, longest], "6": [gemm], "7": [decode], "8": [prompt],
         "9": [tokenizer], "10": [tokenizer_training], "11": [pack], "12": [save], "13": [save], "14": [start, save]}

@@ -104,12 +104,13 @@ def chat_model(r):
     return folder
 
 
-def own_chats(r, method, model, data, turn):
-    """One epoch, in steps of two samples of 512 tokens, into which examples are packed."""
-    run = r.work / f"chats-{method}-{turn}"
+def own_chats(r, name, recipe, model, data, turn, others=None):
+    """One epoch, in steps of two samples of 512 tokens, into which examples are packed: the run, or nothing where it failed."""
+    run = r.work / f"{name}-{turn}"
     changes = {"run.out": run, "tune.model": model, "tune.data": data, "train.epochs": 1, "train.sequence_length": 512, "train.global_batch": 2,
-               "optimizer.warmup_steps": 2, "run.threads": r.threads, "checkpoint.every": 1000000, "checkpoint.async": "false"}
-    command = [str(c) for c in (r.megalith, "tune", f"recipes/tune/{method}.yaml", *(word for k, v in changes.items() for word in ("--set", f"{k}={v}")))]
+               "optimizer.warmup_steps": 2, "run.threads": r.threads, "checkpoint.every": 1000000, "checkpoint.async": "false",
+               **(others or {})}
+    command = [str(c) for c in (r.megalith, "tune", f"recipes/tune/{recipe}.yaml", *(word for k, v in changes.items() for word in ("--set", f"{k}={v}")))]
     r.say(command)
     with open(r.work / "told.txt", "w+") as told:
         child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=told, cwd=ROOT)
@@ -119,14 +120,15 @@ def own_chats(r, method, model, data, turn):
         said = told.read()
     counts = re.search(r"\((\d+) learned\) in (\d+) samples", said)
     if child.returncode != 0 or not counts:
-        r.failed.append(f"tune chats {method}")
+        r.failed.append(f"tune chats {name}")
         r.note(said[-300:])
-        return
+        return None
     learned, samples = map(int, counts.groups())
     times = [json.loads(line)["step_seconds"] for line in (run / "metrics.jsonl").read_text().splitlines()][2:]
     parts = [part for i in range(5) if (part := times[i::5])]
-    r.add(f"chat_tune.{method}.learned_per_second", [2 * learned / samples * len(part) / sum(part) for part in parts], "tokens/s")
-    r.add(f"chat_tune.{method}.resident", [used.ru_maxrss / 1024], "MiB")
+    r.add(f"{name}.learned_per_second", [2 * learned / samples * len(part) / sum(part) for part in parts], "tokens/s")
+    r.add(f"{name}.resident", [used.ru_maxrss / 1024], "MiB")
+    return run
 
 
 def chat_tune(r):
@@ -138,7 +140,7 @@ def chat_tune(r):
     model, data = chat_model(r), chats(r)
     for method in ("full", "lora"):
         for turn in range(r.rounds):
-            own_chats(r, method, model, data, turn)
+            own_chats(r, f"chat_tune.{method}", method, model, data, turn)
             for dtype in ("autocast", "bf16"):
                 for memory in TORCH_MEMORY:
                     r.peer(f"chat_tune.{method}.{memory}", "tune_chats.py", "--model", model, "--data", data, "--method", method, "--dtype", dtype,
@@ -146,3 +148,26 @@ def chat_tune(r):
         for what, memory, faster in (("learned_per_second", "keeping", True), ("resident", "installed", False)):
             r.rate(f"tuning on chats, {method}, {what}", f"chat_tune.{method}.{what}",
                    *(f"chat_tune.{method}.{memory}.peft.{dtype}.{what}" for dtype in ("autocast", "bf16")), faster=faster)
+
+
+# Weights that stay, by what they are held in; all else is recipes/tune/qlora.yaml.
+HELD_IN = {"bf16": {"tune.quantize": "stored"}, "q8_0": {"tune.quantize": "q8_0"}, "q4_0": {"tune.quantize": "q4_0"},
+           "q4_0_f32": {"tune.quantize": "q4_0", "precision.parameters": "f32", "precision.compute": "f32"}}
+
+
+def qlora(r):
+    """The same with factors of rank 8 beside weights in 16, 8 and 4 bits: what is planned, what was taken, and the most that the
+    process had in memory."""
+    if not r.python:
+        r.note("=> qlora: needs the rivals, with which the model comes")
+        return
+    model, data = chat_model(r), chats(r)
+    for side, held in HELD_IN.items():
+        if not (run := own_chats(r, f"qlora.{side}", "qlora", model, data, 0, {"tune.rank": 8, "tune.alpha": 16, **held})):
+            continue
+        memory = json.loads((run / "run.json").read_text())["memory"]
+        planned, taken = (memory[which]["total"] for which in ("planned", "measured"))
+        r.add(f"qlora.{side}.planned", [planned / 2**20], "MiB")
+        r.add(f"qlora.{side}.loss", [json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])["loss"]], "nats")
+        r.note(f"=> weights in {side}: {planned / 2**20:.1f} MiB planned, {'the same' if planned == taken else 'OTHER'} bytes taken; "
+               f"at most {r.median(f'qlora.{side}.resident'):.1f} MiB resident")

@@ -16,13 +16,14 @@
 #include "config/resume.h"
 #include "engine/from_recipe.h"
 #include "models/recipe_model.h"
+#include "peft/added_parameters.h"
 #include "preferences/reference.h"
 #include "store/model_source.h"
 #include "train/run_checkpoints.h"
 #include "train/run_folder.h"
 #include "train/stop_request.h"
-#include "tune/added_parameters.h"
 #include "tune/classifier.h"
+#include "tune/frozen_weights.h"
 #include "tune/initial_weights.h"
 #include "tune/prompt_start.h"
 #include "tune/recipe_rules.h"
@@ -106,6 +107,19 @@ void write_adapter(const config::Recipe& recipe, const tune::AddedParameters& ad
             (run / "adapter").string(), best ? fmt::format(", of step {}", best->step()) : "");
 }
 
+/// What trains beside the model, and how that is held meanwhile.
+void describe(const tune::AddedParameters& added, const config::Recipe& recipe,
+              const store::ModelSource& model) {
+  log::info("{}", added.description);
+  const std::string held = tune::description_of(tune::frozen_formats(recipe, model));
+  if (!held.empty()) log::info("frozen: {}", held);
+}
+void train_beside(const store::ModelSource& model, const tune::AddedParameters& added,
+                  const config::Recipe& recipe, engine::Settings& settings) {
+  added.add_to(settings);
+  settings.formats = tune::frozen_formats(recipe, model);
+}
+
 config::Recipe load_tuning(const RecipeOptions& options) {
   config::Recipe recipe = options.load(), standard;
   models::complete(standard.model);
@@ -135,7 +149,7 @@ int tune_model(const RecipeOptions& options, const TrainingOptions& extra, bool 
           ? Samples{}
           : read_samples(recipe.tune.validation, "tune.validation", recipe, model, false);
   const int64_t most_learned = std::max(training.most_learned, validation.most_learned);
-  if (added) log::info("{}", added->description);
+  if (added) describe(*added, recipe, model);
   const std::string base = model.weights().fingerprint();
   std::vector<Training> runs;
   for (const config::Recipe& one : recipes) {
@@ -154,7 +168,7 @@ int tune_model(const RecipeOptions& options, const TrainingOptions& extra, bool 
              [&](const config::Recipe& candidate) {
                engine::Settings settings =
                    engine::settings_of(candidate, spec, [&](engine::Settings& s) {
-                     if (added) added->add_to(s);
+                     if (added) train_beside(model, *added, candidate, s);
                    });
                settings.predicted_per_sample =
                    most_learned < settings.sequence_length() ? most_learned : 0;

@@ -10,30 +10,34 @@ namespace megalith::account {
 
 namespace {
 
-/// Of the layer's parameters, which are trained.
-std::vector<bool> trained_of(const engine::Settings& settings, int64_t layer) {
-  if (settings.frozen.empty()) return {};
+/// Of the layer's parameters, which are trained, and how each is stored if not as all others.
+std::vector<int> parameters_of(const engine::Settings& settings, int64_t layer) {
+  if (settings.frozen.empty() && settings.formats.empty()) return {};
   parameters::ParameterSet set(settings.declaration_rule());
   const models::Decoder declarations(settings.model, set, {layer, layer + 1, false, false},
                                      engine::partition_of(settings, 0));
-  std::vector<bool> trained;
-  for (const parameters::Parameter& parameter : set.all()) trained.push_back(parameter.trainable());
-  return trained;
+  std::vector<int> roles;
+  for (const parameters::Parameter& parameter : set.all()) {
+    const std::optional<Format>& format = parameter.declaration().format;
+    roles.push_back(parameter.trainable() ? 1 : 0);
+    roles.push_back(format ? static_cast<int>(*format) : -1);
+  }
+  return roles;
 }
 
 }  // namespace
 
 std::vector<int64_t> layer_kinds(const engine::Settings& settings) {
-  // With what is trained of each, and whether its products are in 8 bits.
-  std::vector<std::pair<const layers::LayerSpec*, std::vector<bool>>> known;
+  // With the roles of each one's parameters, and whether its products are in 8 bits.
+  std::vector<std::pair<const layers::LayerSpec*, std::vector<int>>> known;
   std::vector<int64_t> kinds;
   for (const layers::LayerSpec& layer : settings.model.layers) {
-    std::vector<bool> trained = trained_of(settings, std::ssize(kinds));
-    trained.push_back(settings.is_fp8(std::ssize(kinds)));
+    std::vector<int> roles = parameters_of(settings, std::ssize(kinds));
+    roles.push_back(settings.is_fp8(std::ssize(kinds)) ? 1 : 0);
     const auto found = std::ranges::find_if(
-        known, [&](const auto& k) { return *k.first == layer && k.second == trained; });
+        known, [&](const auto& k) { return *k.first == layer && k.second == roles; });
     kinds.push_back(found - known.begin());
-    if (found == known.end()) known.emplace_back(&layer, std::move(trained));
+    if (found == known.end()) known.emplace_back(&layer, std::move(roles));
   }
   return kinds;
 }

@@ -17,7 +17,7 @@ using settings::name_of;
 
 /// Of the learning rate (optim/schedule.h).
 enum class Schedule : uint8_t { constant, linear, cosine, inverse_sqrt, wsd, hours };
-/// Of activations (layers/block.h).
+/// Of activations (models/block.h).
 enum class Recompute : uint8_t { none, selective, full };
 /// Of micro-batches over pipeline stages (parallel/schedule.h).
 enum class PipelineSchedule : uint8_t { one_forward_one_backward, gpipe, interleaved };

@@ -102,6 +102,7 @@ const std::map<OnResume, std::set<std::string>> kJudgements = {
     {OnResume::needs_allow,
      {"tune.template",
       "tune.overlong",
+      "tune.quantize",
       "tune.alpha",
       "tune.dropout",
       "tune.rslora",

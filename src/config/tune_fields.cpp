@@ -34,8 +34,7 @@ void TuneSection::visit(FieldVisitor& v) {
       "full: all weights train; lora: low-rank factors (Hu et al. 2022); ia3: learned vectors (Liu "
       "et al. 2022); adapter: bottlenecks behind attention and MLP (Houlsby et al. 2019); prompt: "
       "virtual tokens before texts (Lester et al. 2021); p_tuning: the same made by an encoder "
-      "(Liu "
-      "et al. 2021); classify: all, under a head of classes; dpo: full with objective dpo");
+      "(Liu et al. 2021); classify: all, under a head of classes; dpo: full with objective dpo");
   v.field(
       "objective", objective,
       "sft: the answers of lines; dpo: which of two answers is preferred (Rafailov et al. 2023), "
@@ -53,6 +52,11 @@ void TuneSection::visit(FieldVisitor& v) {
           "a text with {field} of the lines, the last one the answer; or of chats a file "
           "NAME.jinja; empty: {input} {output}, and the model's own chat template");
   v.field("overlong", overlong, "examples longer than a sample; refuse: the file is no good");
+  v.field("quantize", quantize,
+          "weights beside which others train (lora, ia3, adapter, prompt, p_tuning), in memory: "
+          "stored: "
+          "as the model's files have them, blocks as blocks; else rounded to blocks of 8 or 4 bits "
+          "(QLoRA, Dettmers et al. 2023), tables of tokens and of logits to q8_0");
   v.field("rank", rank, "of the factors (lora)", between(1, 1 << 16));
   v.field("alpha", alpha, "scale of the factors' product: alpha / rank (lora)", between(0, 1e6));
   v.field("dropout", dropout, "of what the factors read (lora)", from_below(0, 1));

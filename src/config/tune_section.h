@@ -26,6 +26,8 @@ enum class PromptInit : uint8_t { vocabulary, text, random };
 enum class PromptEncoderKind : uint8_t { mlp, lstm, embedding };
 /// What becomes of examples that are longer than a sample.
 enum class Overlong : uint8_t { drop, truncate, refuse };
+/// How weights are held that something trains beside: as the model's files have them, or in blocks.
+enum class FrozenWeights : uint8_t { stored, q8_0, q4_0, q4_1 };
 
 }  // namespace megalith::config
 
@@ -57,6 +59,10 @@ template <>
 struct EnumNames<config::Overlong> {
   static constexpr std::array<std::string_view, 3> names = {"drop", "truncate", "refuse"};
 };
+template <>
+struct EnumNames<config::FrozenWeights> {
+  static constexpr std::array<std::string_view, 4> names = {"stored", "q8_0", "q4_0", "q4_1"};
+};
 
 }  // namespace megalith::settings
 
@@ -69,6 +75,7 @@ struct TuneSection {
   std::vector<std::string> data, validation;
   std::string template_text;
   Overlong overlong = Overlong::drop;
+  FrozenWeights quantize = FrozenWeights::stored;
   int64_t rank = 8;
   double alpha = 16;
   double dropout = 0;

@@ -70,17 +70,28 @@ void Embedding::add_virtual(Context& context, const Batch& batch, View y_TE) con
   });
 }
 
+/// Rows of this rank's part of the table of tokens, of all tokens. A table in blocks that something
+/// trains beside stands for numbers of another type (Parameter::widens_to): y may have a wider one.
+void Embedding::look_up_rows(Context& context, const Batch& batch, View y_TE) const {
+  const DType numbers = tokens_->widens_to().value_or(y_TE.dtype());
+  const bool is_wider = is_half(numbers) && numbers != y_TE.dtype();
+  device::Tensor made;
+  if (is_wider) made = context.workspace(numbers, y_TE.shape());
+  kernels::embedding_lookup(context.exec,
+                            {batch.ids_T, tokens_->compute(), tokens_->declaration().shard.begin,
+                             is_wider ? made.view : y_TE});
+  if (is_wider) kernels::cast(context.exec, made, y_TE);
+}
+
 /// The sum of all tables' rows.
 void Embedding::look_up(Context& context, const Batch& batch, View y_TE) const {
-  const int64_t vocab_begin = tokens_->declaration().shard.begin;
   if (context.tensor.size() == 1) {
-    kernels::embedding_lookup(context.exec, {batch.ids_T, tokens_->compute(), vocab_begin, y_TE});
+    look_up_rows(context, batch, y_TE);
   } else {
     // One rank has the row, the others add +0: the sum is exact in any order.
     const device::Tensor partial =
         context.workspace(context.accumulation, Shape{batch.num_tokens, y_TE.size(1)});
-    kernels::embedding_lookup(context.exec,
-                              {batch.ids_T, tokens_->compute(), vocab_begin, partial});
+    look_up_rows(context, batch, partial);
     if (context.sequence) {
       const device::Tensor own = context.workspace(context.accumulation, y_TE.shape());
       parallel::scatter_rows_forward(context.exec, context.tensor, partial, own,

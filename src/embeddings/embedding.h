@@ -65,6 +65,7 @@ class Embedding {
   AnyView from_position_0(const AnyView& table) const {
     return table.rows(position_offset_, table.size(0) - position_offset_);
   }
+  void look_up_rows(Context& context, const Batch& batch, View y_TE) const;
   void add_virtual(Context& context, const Batch& batch, View y_TE) const;
   void look_up(Context& context, const Batch& batch, View y_TE) const;
   void table_gradients(Context& context, const Batch& batch, View dy_TE) const;

@@ -49,6 +49,7 @@ std::optional<std::string> bad_input(const LossValues& losses,
 std::optional<std::string> bad_parameter(Engine& engine, size_t index) {
   device::Device& device = engine.device();
   const parameters::Parameter& parameter = engine.parameters().all()[index];
+  if (!is_plain(parameter.format())) return std::nullopt;  // blocks stay as they came
   if (!all_finite(device, parameter.owned_master()) || !all_finite(device, parameter.compute()))
     return "weight " + parameter.name();
   if (!parameter.trainable()) return std::nullopt;

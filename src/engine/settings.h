@@ -4,7 +4,7 @@
 #pragma once
 
 #include "kernels/exec.h"
-#include "layers/block.h"
+#include "models/block.h"
 #include "optim/adamw.h"
 #include "optim/schedule.h"
 #include "parallel/mesh.h"

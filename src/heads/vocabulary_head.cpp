@@ -14,6 +14,7 @@
 #include "kernels/reduction/column_sum.h"
 #include "kernels/reduction/tree_sum.h"
 #include "layers/linear.h"
+#include "layers/widened.h"
 #include "parallel/regions.h"
 
 namespace megalith::layers {
@@ -35,6 +36,7 @@ View gradient_in_place(const View& logits_RV, DType activation) {
 
 /// Rows of a batch that are worked on at once.
 struct VocabularyHead::Rows {
+  Weight w_VE;
   ConstView h_RH, targets_R;
   View loss_R;
   int64_t most_rows = 0;  // of any chunk: what buffers hold
@@ -105,8 +107,7 @@ void VocabularyHead::chunk_losses(Context& context, const Rows& of, Chunk& chunk
   chunk.sum_R = buffer(Shape{of.most_rows});
   chunk.target_R = buffer(Shape{of.most_rows});
   kernels::linear_forward(
-      exec,
-      {.x_TI = of.h_RH, .w_OI = weight_->compute(), .y_TO = chunk.logits_RV, .bias_O = bias()});
+      exec, {.x_TI = of.h_RH, .w_OI = of.w_VE, .y_TO = chunk.logits_RV, .bias_O = bias()});
   finish_logits(context, chunk.logits_RV);
   if (of.has_gradient && softcap_ > 0) chunk.exps_RV = buffer(Shape{of.most_rows, local_vocab});
   context.inspect("logits", chunk.logits_RV);
@@ -163,12 +164,15 @@ void VocabularyHead::forward(Context& context, const Batch& batch, ConstView x_T
   const device::NameScope scope(context.device(), "head");
   const HeadRows rows_of = input().forward(context, batch, x_TH, nullptr, weight_->name());
   const ChosenRows chosen(context, batch, rows_of.rows_TE(), loss_T);
+  device::Tensor numbers;
+  const Weight w_VE = as_numbers(context, *weight_, numbers);
   const int64_t most_rows = std::min(chunk_rows(), chosen.count());
   for (int64_t begin = 0; begin < chosen.count(); begin += most_rows) {
     const int64_t rows = std::min(most_rows, chosen.count() - begin);
     Chunk chunk;
     chunk_losses(context,
-                 {.h_RH = chosen.h_RE.rows(begin, rows),
+                 {.w_VE = w_VE,
+                  .h_RH = chosen.h_RE.rows(begin, rows),
                   .targets_R = chosen.targets_R.rows(begin, rows),
                   .loss_R = chosen.loss_R.rows(begin, rows),
                   .most_rows = most_rows},
@@ -194,11 +198,14 @@ void VocabularyHead::forward_backward(Context& context, const Batch& batch, Cons
                               chosen.h_RE.shape());
   }
   const View dh_RE = apart.view.absent() ? dh.view : apart.view;
+  device::Tensor numbers;
+  const Weight w_VE = as_numbers(context, *weight_, numbers);
   const int64_t most_rows = std::min(chunk_rows(), chosen.count());
   for (int64_t begin = 0, end = 0; begin < chosen.count(); begin = end) {
     end = kernels::end_of_pairs(chosen.runs, std::min(begin + most_rows, chosen.count()));
     const int64_t count = end - begin;
-    const Rows rows{chosen.h_RE.rows(begin, count),
+    const Rows rows{w_VE,
+                    chosen.h_RE.rows(begin, count),
                     chosen.targets_R.rows(begin, count),
                     chosen.loss_R.rows(begin, count),
                     most_rows,
@@ -217,7 +224,7 @@ void VocabularyHead::forward_backward(Context& context, const Batch& batch, Cons
       const Shape row{1, bias_->local_elements()};
       kernels::column_sum(context.exec, {dlogits, bias_->gradient_sum().reshape(row), {}});
     }
-    input_gradient(context, dlogits, dh_RE.rows(begin, count));
+    input_gradient(context, w_VE, dlogits, dh_RE.rows(begin, count));
   }
   chosen.spread_losses(context, loss_T);
   if (context.sequence) {
@@ -243,25 +250,16 @@ void VocabularyHead::sum_over_ranks(Context& context, const Batch& batch, const 
   kernels::cast(context.exec, sum, dh_TE);
 }
 
-void VocabularyHead::input_gradient(Context& context, ConstView dlogits_RV, View dh_RH) const {
-  if (context.sequence) {
-    return kernels::linear_backward_input(context.exec, {.dy_TO = dlogits_RV,
-                                                         .w_OI = weight_->compute(),
-                                                         .dx_TI = dh_RH,
-                                                         .k_shards = context.local_shards()});
-  }
-  if (context.tensor.size() == 1) {
-    kernels::linear_backward_input(context.exec, {.dy_TO = dlogits_RV,
-                                                  .w_OI = weight_->compute(),
-                                                  .dx_TI = dh_RH,
-                                                  .k_shards = context.tensor_shards});
-    return;
-  }
-  const device::Tensor partial = context.workspace(context.accumulation, dh_RH.shape());
+void VocabularyHead::input_gradient(Context& context, const Weight& w_VE, ConstView dlogits_RV,
+                                    View dh_RH) const {
+  const bool is_sum = context.tensor.size() > 1 && !context.sequence;  // over ranks, made here
+  device::Tensor partial;
+  if (is_sum) partial = context.workspace(context.accumulation, dh_RH.shape());
   kernels::linear_backward_input(context.exec, {.dy_TO = dlogits_RV,
-                                                .w_OI = weight_->compute(),
-                                                .dx_TI = partial,
+                                                .w_OI = w_VE,
+                                                .dx_TI = is_sum ? partial.view : dh_RH,
                                                 .k_shards = context.local_shards()});
+  if (!is_sum) return;
   parallel::copy_backward(context.exec, context.tensor, partial, "loss.input_gradient");
   kernels::cast(context.exec, partial, dh_RH);
 }
@@ -270,9 +268,11 @@ void VocabularyHead::logits(Context& context, ConstView x_RH, View logits_RV) co
   const device::NameScope scope(context.device(), "head");
   const HeadRows rows_of = input().rows(context, x_RH);
   const ConstView h = rows_of.rows_TE();
+  device::Tensor numbers;
+  const Weight w_VE = as_numbers(context, *weight_, numbers);
   const auto project = [&](View y_RV) {
-    kernels::linear_forward(
-        context.exec, {.x_TI = h, .w_OI = weight_->compute(), .y_TO = y_RV, .bias_O = bias()});
+    kernels::linear_forward(context.exec,
+                            {.x_TI = h, .w_OI = w_VE, .y_TO = y_RV, .bias_O = bias()});
   };
   if (context.tensor.size() == 1) {
     project(logits_RV);

@@ -44,7 +44,7 @@ class VocabularyHead final : public Head {
   void sum_over_ranks(Context& context, const Batch& batch, const ChosenRows& chosen,
                       ConstView partial_RE, View dh_TE) const;
   /// dh_RH = dlogits_RV w, summed over the tensor ranks but with sequence parallelism.
-  void input_gradient(Context& context, ConstView dlogits_RV, View dh_RH) const;
+  void input_gradient(Context& context, const Weight& w_VE, ConstView dlogits_RV, View dh_RH) const;
   View weight_gradient() const;
   int64_t vocab_;
   int64_t padded_vocab_;

@@ -4,9 +4,7 @@
 // for rounding.
 #include <gtest/gtest.h>
 
-#include <bit>
 #include <cmath>
-#include <cstring>
 #include <numeric>
 #include <set>
 
@@ -14,8 +12,8 @@
 #include "inference/inference_model.h"
 #include "inference/sequence_reader.h"
 #include "kernels/attention/kv_cache.h"
-#include "models/foreign_map.h"
 #include "testing/toy_adapter.h"
+#include "testing/toy_blocks.h"
 #include "testing/toy_model.h"
 
 namespace megalith::inference {
@@ -55,31 +53,15 @@ struct Base {
 };
 
 parameters::StorageFormats formats_of(const models::ModelSpec& spec, const Base& base) {
-  parameters::StorageFormats formats;
-  if (!base.blocks) return formats;
-  for (const models::DeclaredTensor& tensor : models::declared_tensors(spec))
-    if (tensor.may_be_in_blocks) formats.emplace(tensor.name, *base.blocks);
-  return formats;
+  return base.blocks ? testing::toy_formats(spec, *base.blocks) : parameters::StorageFormats{};
 }
 
 void fill(InferenceModel& model, device::Device& device) {
+  testing::fill_blocks(model.parameters(), device);
   for (parameters::Parameter& parameter : model.parameters().all()) {
+    if (!is_plain(parameter.format())) continue;
     std::vector<float> values(static_cast<size_t>(parameter.local_elements()));
     parameters::initial_value(parameter, 3, DType::f32, values.data());
-    if (!is_plain(parameter.format())) {
-      // A scale, and codes that are a function of the block's logical elements.
-      const size_t block = parameter.format() == Format::q8_0 ? 34 : 18;
-      const f16_t scale = to_f16(0x1p-9F);
-      std::vector<std::byte> blocks(values.size() / 32 * block);
-      for (size_t b = 0; b < values.size() / 32; ++b) {
-        std::memcpy(blocks.data() + b * block, &scale, sizeof scale);
-        for (size_t j = sizeof scale; j < block; ++j)
-          blocks[b * block + j] =
-              static_cast<std::byte>(std::bit_cast<uint32_t>(values[b * 32 + j % 32]) >> 9);
-      }
-      model.parameters().load_blocks(device, parameter, blocks);
-      continue;
-    }
     std::vector<bf16_t> narrow;
     for (const float value : values) narrow.push_back(to_bf16(value));
     const bool is_f32 = parameter.format() == Format::f32;

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "layers/block.h"
+#include "models/block.h"
 #include "testing/gradient_check.h"
 #include "testing/layer_case.h"
 

@@ -5,6 +5,7 @@
 
 #include "kernels/elementwise/pointwise.h"
 #include "kernels/matmul/row_runs.h"
+#include "layers/widened.h"
 #include "tensor/blocks.h"
 
 namespace megalith::layers {
@@ -58,7 +59,11 @@ Product::Read Product::read(Operand operand, ConstView x, Along along, Reading r
 
 /// Nothing where it is read as it is: it may be in blocks.
 Product::Read Product::read_weight(Along along) const {
-  if (!is_narrow()) return {};
+  if (!is_narrow()) {
+    Read made;
+    if (weight_.widens_to()) made.view = as_numbers(context_, weight_, made.made);
+    return made;
+  }
   if (!context_.fp8->scaling(Operand::weight).scales_tensors())
     return numbers(Operand::weight, weight_.compute(), along);
   const auto& [codes, scale] = context_.fp8->weight(*index_);

@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "layers/block.h"
+#include "models/block.h"
 #include "testing/layer_case.h"
 
 namespace megalith::layers {

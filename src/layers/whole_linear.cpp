@@ -3,6 +3,7 @@
 
 #include "kernels/matmul/linear.h"
 #include "kernels/reduction/column_sum.h"
+#include "layers/widened.h"
 #include "parallel/regions.h"
 
 namespace megalith::layers {
@@ -16,9 +17,10 @@ WholeLinear::WholeLinear(parameters::ParameterSet& set, const std::string& name,
 }
 
 void WholeLinear::forward(Context& context, ConstView x_TI, View y_TO) const {
+  device::Tensor numbers;
   kernels::linear_forward(context.exec,
                           {.x_TI = x_TI,
-                           .w_OI = weight_->compute(),
+                           .w_OI = as_numbers(context, *weight_, numbers),
                            .y_TO = y_TO,
                            .bias_O = bias_ != nullptr ? ConstView(bias_->compute()) : ConstView{}});
 }
@@ -44,8 +46,9 @@ void WholeLinear::backward(Context& context, const Batch& batch, ConstView dy_TO
     const Shape row{1, bias_->local_elements()};
     kernels::column_sum(exec, {dy, bias_->gradient_sum().reshape(row), {}});
   }
-  kernels::linear_backward_input(exec,
-                                 {.dy_TO = dy_TO, .w_OI = weight_->compute(), .dx_TI = dx_TI});
+  device::Tensor numbers;
+  kernels::linear_backward_input(
+      exec, {.dy_TO = dy_TO, .w_OI = as_numbers(context, *weight_, numbers), .dx_TI = dx_TI});
 }
 
 }  // namespace megalith::layers

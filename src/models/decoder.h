@@ -13,7 +13,7 @@
 #include "base/function_ref.h"
 #include "embeddings/embedding.h"
 #include "heads/head.h"
-#include "layers/block.h"
+#include "models/block.h"
 #include "models/stream_rows.h"
 #include "spec/model_spec.h"
 

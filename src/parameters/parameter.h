@@ -121,6 +121,10 @@ class Parameter {
     return local.reshape(Shape{local_elements()}).rows(owned_.begin, owned_.count);
   }
   Format format() const { return format_; }
+  /// Of what is in blocks beside something that trains: the type of the numbers that stand for it
+  /// in every pass (layers/widened.h), which is that of the set's other weights. Else absent:
+  /// kernels read what is stored.
+  std::optional<DType> widens_to() const { return widens_to_; }
   /// Of [local shape]: what kernels read.
   Weight compute() const { return {compute_, format_, local_shape(), version()}; }
   /// As stored: in blocks u8 [groups, bytes] (tensor/blocks.h).
@@ -143,6 +147,7 @@ class Parameter {
   Declaration declaration_;
   ElementRange owned_;
   Format format_ = Format::f32;
+  std::optional<DType> widens_to_;
   View master_, compute_, gradient_;
   std::vector<View> gradient_sums_;
   uint64_t version_ = 0;

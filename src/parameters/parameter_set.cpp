@@ -97,9 +97,11 @@ void ParameterSet::allocate(device::Device& device, const Storage& storage) {
     Parameter& parameter = parameters_[i];
     parameter.owned_ = owned_by(storage.owner)[i];
     parameter.format_ = parameter.declaration().format.value_or(plain_format(storage.compute));
-    MEGA_CHECK(is_plain(parameter.format_) || (parameter.declaration().may_be_in_blocks &&
-                                               !(storage.training && parameter.trainable())),
+    const bool is_plainly_stored = is_plain(parameter.format_);
+    MEGA_CHECK(is_plainly_stored || (parameter.declaration().may_be_in_blocks &&
+                                     !(storage.training && parameter.trainable())),
                "{} is declared in {}, which it cannot be", parameter.name(), parameter.format_);
+    if (storage.training && !is_plainly_stored) parameter.widens_to_ = storage.compute;
     elements[parameter.format_] += aligned(stored_elements(parameter));
     if (has_master(parameter)) master_elements += aligned(parameter.owned_.count);
   }
@@ -148,6 +150,7 @@ void ParameterSet::place_further_uses(device::Device& device) {
   for (Parameter& further : further_) {
     further.compute_ = further.owner_->compute_;
     further.format_ = further.owner_->format_;
+    further.widens_to_ = further.owner_->widens_to_;
   }
   if (!storage_.training) return;
   int64_t elements = 0;
@@ -265,6 +268,7 @@ void ParameterSet::initialise(device::Device& device, uint64_t seed) {
   for (Parameter& parameter : parameters_) {
     const DType dtype = storage_.master;
     MEGA_CHECK(dtype == DType::f32 || dtype == DType::f64, "initialising {} storage", dtype);
+    if (!is_plain(parameter.format_)) continue;
     std::vector<std::byte> host;
     if (!device.is_trace()) {
       host.resize(static_cast<size_t>(parameter.local_elements() * bytes_of(dtype)));

@@ -28,6 +28,7 @@ std::string arithmetic_of(const config::Recipe& recipe) {
   kept.precision = recipe.precision;
   kept.numerics = recipe.numerics;
   kept.parallel.tensor_shards = recipe.parallel.tensor_shards;
+  kept.tune.quantize = recipe.tune.quantize;
   if (recipe.tune.has_virtual_tokens()) {
     kept.run.seed = recipe.run.seed;
     kept.tune.method = recipe.tune.method;

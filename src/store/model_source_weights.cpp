@@ -39,8 +39,9 @@ std::vector<std::byte> ModelSource::blocks_of(const StoredTensor& stored,
                           values.size() / sizeof(float));
   auto blocks = to_blocks(parameter.format(), numbers, parameter.local_shape()[1]);
   if (!blocks) {
-    throw UserError("{}: tensor {} holds a value that {} cannot hold; leave --quantize out",
-                    weights_->where(), stored.name, parameter.format());
+    throw UserError(
+        "{}: tensor {} holds a value that {} cannot hold; leave the weights as they are stored",
+        weights_->where(), stored.name, parameter.format());
   }
   return std::move(*blocks);
 }

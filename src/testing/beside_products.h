@@ -16,6 +16,7 @@
 #include "inference/inference_engine.h"
 #include "prompts/prompt_table.h"
 #include "testing/toy_adapter.h"
+#include "testing/toy_blocks.h"
 #include "testing/toy_run.h"
 
 namespace megalith::testing {
@@ -72,6 +73,7 @@ struct OneRank {
         mesh(*world, settings.layout),
         engine(settings, *device, mesh) {
     engine.initialise();
+    fill_blocks(engine.parameters(), *device);
   }
   /// The losses.
   std::vector<double> train(int steps, double rate) {

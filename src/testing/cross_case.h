@@ -2,7 +2,7 @@
 // A batch, the rows of another sequence, and layers that read both.
 #pragma once
 
-#include "layers/block.h"
+#include "models/block.h"
 #include "testing/layer_case.h"
 
 namespace megalith::testing {

@@ -24,7 +24,7 @@ void LogicalState::add(engine::Engine& engine) {
           parameter.declaration().shard, local.data(),
           whole ? parameters::ElementRange{0, parameter.local_elements()} : parameter.owned());
     };
-    put("weight", parameter.compute());
+    if (is_plain(parameter.format())) put("weight", parameter.compute());  // blocks stay
     if (parameter.trainable()) {
       put("master", parameter.owned_master());
       const auto states = engine.optimizer().states(index);

@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "comm/backends.h"
+#include "testing/toy_blocks.h"
 
 namespace megalith::testing {
 
@@ -22,6 +23,7 @@ void run_toy(const engine::Settings& settings, int steps, const Machine& machine
     const parallel::Mesh mesh(world, settings.layout);
     engine::Engine engine(settings, *device, mesh);
     engine.initialise();
+    fill_blocks(engine.parameters(), *device);
     auto& mine = results[static_cast<size_t>(world.rank())];
     int64_t skipped = 0;
     for (int64_t step = 1; step <= steps; ++step) {

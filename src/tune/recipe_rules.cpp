@@ -25,6 +25,7 @@ constexpr std::string_view kOfLora[] = {"tune.rank", "tune.alpha", "tune.dropout
                                         "tune.dora"};
 constexpr std::string_view kOfVirtualTokens[] = {"tune.virtual_tokens"};
 constexpr std::string_view kOfPrompts[] = {"tune.prompt_init", "tune.prompt_text"};
+constexpr std::string_view kOfFrozen[] = {"tune.quantize"};
 constexpr std::string_view kOfEncoders[] = {"tune.encoder"};
 constexpr std::string_view kOfBottlenecks[] = {"tune.adapter_dim"};
 constexpr std::string_view kOfModules[] = {"tune.targets"};
@@ -129,6 +130,12 @@ void check_what_is_given(const config::Recipe& r, std::vector<std::string>& faul
     faults.push_back(fmt::format(
         "optimizer.layer_decay has no effect with tune.method: {}, which trains below all layers",
         r.tune.method));
+  if (r.tune.quantize != config::FrozenWeights::stored &&
+      r.precision.compute == config::Compute::fp8)
+    faults.push_back(fmt::format(
+        "tune.quantize: {} with precision.compute: fp8, whose codes are not made of blocks; set "
+        "precision.compute: bf16, or take tune.quantize out",
+        r.tune.quantize));
   if (r.tune.method == TuneMethod::prompt) check_prompt(r, faults);
   if (r.tune.method != TuneMethod::ia3) return;
   for (const config::ParameterGroup& group : r.optimizer.groups)
@@ -173,6 +180,8 @@ void check_recipe(const config::Recipe& recipe, const config::Recipe& standard,
     if (begins_with_one(change.path, kOfEncoders)) unread(change.path, encodes, "p_tuning");
     if (begins_with_one(change.path, kOfBottlenecks)) unread(change.path, bottlenecks, "adapter");
     if (begins_with_one(change.path, kOfModules)) unread(change.path, lora || ia3, "lora or ia3");
+    if (begins_with_one(change.path, kOfFrozen))
+      unread(change.path, recipe.tune.trains_beside(), "lora");
     if (begins_with_one(change.path, kOfLabels)) unread(change.path, classifies, "classify");
     if (begins_with_one(change.path, kOfQuestions) &&
         (!classifies || recipe.tune.task != config::ClassifyTask::question_answering))

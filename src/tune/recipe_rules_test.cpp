@@ -204,6 +204,26 @@ TEST(RecipeRules, OfClassesOfWordsAndOfAnswers) {
               HasSubstr("tune.task has no effect with tune.method: full"));
 }
 
+TEST(RecipeRules, BlocksAreOfWeightsThatStay) {
+  using config::FrozenWeights;
+  const auto quantized = [](config::TuneMethod method, config::Compute compute) {
+    return fault([=](config::Recipe& r) {
+      r.tune.method = method;
+      r.tune.quantize = FrozenWeights::q4_0;
+      r.precision.compute = compute;
+      if (method == config::TuneMethod::classify) r.tune.labels = {"a", "b"};
+    });
+  };
+  using enum config::TuneMethod;
+  for (const auto method : {lora, ia3, adapter, prompt, p_tuning})
+    EXPECT_EQ(quantized(method, config::Compute::bf16), "");
+  for (const auto method : {full, classify})
+    EXPECT_THAT(quantized(method, config::Compute::bf16),
+                HasSubstr("tune.quantize has no effect with tune.method: "));
+  EXPECT_THAT(quantized(lora, config::Compute::fp8),
+              HasSubstr("tune.quantize: q4_0 with precision.compute: fp8"));
+}
+
 TEST(RecipeRules, OfPreferences) {
   const auto dpo = [](auto change) {
     return fault([=](config::Recipe& r) {

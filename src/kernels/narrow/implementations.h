@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The implementations behind the lists of convert.cpp, quantize.cpp and quantize_blocks.cpp.
-// Arguments have been checked.
+// The implementations behind the lists of convert.cpp, quantize.cpp, quantize_blocks.cpp and
+// widen.cpp. Arguments have been checked.
 #pragma once
 
 #include "kernels/narrow/convert.h"
 #include "kernels/narrow/quantize.h"
 #include "kernels/narrow/quantize_blocks.h"
+#include "kernels/narrow/widen.h"
 
 namespace megalith::kernels {
 
@@ -16,6 +17,13 @@ struct Convert {
 };
 void convert_simd(Exec& exec, const Convert& arguments);
 void convert_reference(Exec& exec, const Convert& arguments);
+
+struct Widen {
+  Weight w_OI;
+  View y_OI;
+};
+void widen_simd(Exec& exec, const Widen& arguments);
+void widen_reference(Exec& exec, const Widen& arguments);
 
 void quantize_simd(Exec& exec, const Quantize& arguments);
 void quantize_reference(Exec& exec, const Quantize& arguments);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "layers/block.h"
+#include "models/block.h"
 
 namespace megalith::layers {
 

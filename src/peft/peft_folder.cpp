@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tune/peft_folder.h"
+#include "peft/peft_folder.h"
 
 #include <algorithm>
 #include <map>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tune/bottleneck_modules.h"
+#include "peft/bottleneck_modules.h"
 
 #include <gtest/gtest.h>
 

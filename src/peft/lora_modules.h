@@ -7,7 +7,7 @@
 
 #include "config/tune_section.h"
 #include "low_rank/factors.h"
-#include "tune/target_modules.h"
+#include "peft/target_modules.h"
 
 namespace megalith::tune {
 

@@ -5,8 +5,8 @@
 #include <filesystem>
 
 #include "checkpoint/reader.h"
-#include "tune/ia3_modules.h"
-#include "tune/lora_modules.h"
+#include "peft/ia3_modules.h"
+#include "peft/lora_modules.h"
 
 namespace megalith::tune {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tune/target_modules.h"
+#include "peft/target_modules.h"
 
 #include <fmt/ranges.h>
 

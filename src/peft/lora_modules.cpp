@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tune/lora_modules.h"
+#include "peft/lora_modules.h"
 
 #include <cmath>
 

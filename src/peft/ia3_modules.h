@@ -10,7 +10,7 @@
 
 #include "config/tune_section.h"
 #include "ia3/learned_vectors.h"
-#include "tune/target_modules.h"
+#include "peft/target_modules.h"
 
 namespace megalith::tune {
 

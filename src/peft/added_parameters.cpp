@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tune/added_parameters.h"
+#include "peft/added_parameters.h"
 
 #include <fmt/format.h>
 
@@ -8,11 +8,11 @@
 #include <utility>
 
 #include "bottlenecks/trained_bottlenecks.h"
+#include "peft/bottleneck_modules.h"
+#include "peft/ia3_modules.h"
+#include "peft/lora_modules.h"
+#include "peft/peft_folder.h"
 #include "prompts/prompt_table.h"
-#include "tune/bottleneck_modules.h"
-#include "tune/ia3_modules.h"
-#include "tune/lora_modules.h"
-#include "tune/peft_folder.h"
 
 namespace megalith::tune {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tune/ia3_modules.h"
+#include "peft/ia3_modules.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

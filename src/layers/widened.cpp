@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "layers/widened.h"
+
+#include "kernels/narrow/widen.h"
+
+namespace megalith::layers {
+
+Weight as_numbers(const Context& context, const parameters::Parameter& weight,
+                  device::Tensor& made) {
+  if (!weight.widens_to()) return weight.compute();
+  made = context.workspace(*weight.widens_to(), weight.local_shape());
+  kernels::widen(context.exec, weight.compute(), made);
+  return {made.view, plain_format(*weight.widens_to()), weight.local_shape(), weight.version()};
+}
+
+}  // namespace megalith::layers

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tune/frozen_weights.h"
+
+#include <fmt/format.h>
+
+#include <map>
+
+#include "base/error.h"
+#include "models/foreign_map.h"
+#include "tensor/blocks.h"
+
+namespace megalith::tune {
+namespace {
+
+using config::FrozenWeights;
+
+Format format_of(FrozenWeights quantize) {
+  return quantize == FrozenWeights::q8_0   ? Format::q8_0
+         : quantize == FrozenWeights::q4_0 ? Format::q4_0
+                                           : Format::q4_1;
+}
+
+/// Held in blocks or not, they give the same bits: so what cannot be is not.
+parameters::StorageFormats stored_blocks(const config::Recipe& recipe,
+                                         const store::ModelSource& model) {
+  if (recipe.precision.compute == config::Compute::fp8) return {};
+  parameters::StorageFormats formats = model.storage_formats(std::nullopt);
+  std::erase_if(formats, [](const auto& format) { return format.second == Format::fp8; });
+  const int64_t ranks = recipe.parallel.tensor;
+  for (const models::DeclaredTensor& tensor :
+       models::declared_tensors(model.spec(), model.tensor_shards()))
+    if (tensor.is_cut_by_columns && tensor.shape[1] % (ranks * kBlockColumns) != 0)
+      formats.erase(tensor.name);
+  return formats;
+}
+
+}  // namespace
+
+parameters::StorageFormats frozen_formats(const config::Recipe& recipe,
+                                          const store::ModelSource& model) {
+  const FrozenWeights quantize = recipe.tune.quantize;
+  if (quantize == FrozenWeights::stored) return stored_blocks(recipe, model);
+  parameters::StorageFormats formats = model.storage_formats(format_of(quantize));
+  if (formats.empty()) {
+    throw UserError(
+        "recipe: tune.quantize {}: no rows of {}'s weights are whole blocks of {}; "
+        "take it out",
+        quantize, recipe.tune.model, kBlockColumns);
+  }
+  return formats;
+}
+
+std::string description_of(const parameters::StorageFormats& formats) {
+  std::map<Format, int> counts;
+  for (const auto& [name, format] : formats) ++counts[format];
+  std::string text;
+  for (const auto& [format, count] : counts)
+    text += text.empty() ? fmt::format("{} weights in {}", count, format)
+                         : fmt::format(", {} in {}", count, format);
+  return text;
+}
+
+}  // namespace megalith::tune
