@@ -113,23 +113,26 @@ void Scaling::record(kernels::Exec& exec, size_t index, ConstView x) {
   if (!history().absent()) kernels::absolute_maximum(exec, x, element(staged(), index));
 }
 
+kernels::ScaleRule Scaling::block_rule(DType numbers) const {
+  kernels::ScaleRule rule = rule_of(options_, code_type());
+  rule.at_most = largest_finite(numbers);
+  return rule;
+}
+
 void Scaling::quantize_blocks(kernels::Exec& exec, ConstView x, const Destination& to,
                               Along along) const {
   MEGA_CHECK(to.transposed.absent() && to.counts.absent(), "blocks are quantised either way apart");
   const Block block = block_of(options_.policy, operand_, along);
-  kernels::ScaleRule rule = rule_of(options_, code_type());
-  rule.at_most = largest_finite(x.dtype());
-  kernels::quantize_blocks(exec, {x, to.codes, to.scales, block.rows, block.columns, rule});
+  kernels::quantize_blocks(
+      exec, {x, to.codes, to.scales, block.rows, block.columns, block_rule(x.dtype())});
 }
 
 void Scaling::round(kernels::Exec& exec, ConstView x, View numbers, Along along) const {
   MEGA_CHECK(!scales_tensors() && (options_.power_of_two || options_.policy == ScalingPolicy::mx),
              "blocks with scales that are powers of two alone come back exactly");
-  const device::Tensor codes = exec.workspace.tensor(code_type(), x.shape());
-  const device::Tensor scales = exec.workspace.tensor(scale_type(), scale_shape(x.shape(), along));
-  quantize_blocks(exec, x, {.codes = codes, .scales = scales}, along);
   const Block block = block_of(options_.policy, operand_, along);
-  kernels::dequantize_blocks(exec, {codes, scales, numbers, block.rows, block.columns});
+  kernels::round_blocks(exec, {x, numbers, code_type(), scale_type(), block.rows, block.columns,
+                               block_rule(x.dtype())});
 }
 
 View Scaling::staged() const {

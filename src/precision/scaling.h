@@ -106,6 +106,8 @@ class Scaling {
   void restored();
 
  private:
+  /// Of blocks of numbers of this type.
+  kernels::ScaleRule block_rule(DType numbers) const;
   void quantize_blocks(kernels::Exec& exec, ConstView x, const Destination& to, Along along) const;
 
   ScalingOptions options_;

@@ -40,7 +40,7 @@ void absolute_maximum_reference(Exec& exec, const AbsoluteMaximum& arguments);
 
 void quantize_blocks_simd(Exec& exec, const QuantizeBlocks& arguments);
 void quantize_blocks_reference(Exec& exec, const QuantizeBlocks& arguments);
-void dequantize_blocks_simd(Exec& exec, const DequantizeBlocks& arguments);
-void dequantize_blocks_reference(Exec& exec, const DequantizeBlocks& arguments);
+void round_blocks_simd(Exec& exec, const RoundBlocks& arguments);
+void round_blocks_reference(Exec& exec, const RoundBlocks& arguments);
 
 }  // namespace megalith::kernels

@@ -100,6 +100,21 @@ BENCHMARK(quantize_in_blocks<128, 1, DType::f32>)->Apply(sizes);
 BENCHMARK(quantize_in_blocks<1, 32, DType::f8_e8m0>)->Apply(sizes);
 BENCHMARK(quantize_in_blocks<32, 1, DType::f8_e8m0>)->Apply(sizes);
 
+template <int kRows, int kColumns, DType kScale>
+void round_in_blocks(benchmark::State& state) {
+  Bench bench;
+  const auto x = bench.tensor(dtype_argument(state, 2), shape_of(state));
+  const auto y = bench.tensor(DType::bf16, shape_of(state), 0);
+  bench.run(state, x.view.bytes() + y.view.bytes(), [&](Exec& exec) {
+    round_blocks(exec, {x, y, DType::f8_e4m3, kScale, kRows, kColumns, {.power_of_two = true}});
+  });
+}
+BENCHMARK(round_in_blocks<1, 128, DType::f32>)->Apply(sizes);
+BENCHMARK(round_in_blocks<128, 128, DType::f32>)->Apply(sizes);
+BENCHMARK(round_in_blocks<128, 1, DType::f32>)->Apply(sizes);
+BENCHMARK(round_in_blocks<1, 32, DType::f8_e8m0>)->Apply(sizes);
+BENCHMARK(round_in_blocks<32, 1, DType::f8_e8m0>)->Apply(sizes);
+
 /// [512, 768] by [768, 768] codes; items are products.
 template <Accumulate kHow>
 void product_of_codes(benchmark::State& state) {

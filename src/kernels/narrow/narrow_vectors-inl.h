@@ -22,11 +22,13 @@ template <>
 struct Float8Format<f8_e4m3_t> {
   static constexpr int kMantissa = 3, kBias = 7;
   static constexpr uint32_t kLargest = 0x7e, kNonfinite = 0x7f;
+  static constexpr uint32_t kLargestNumber = 0x43e00000;  // as a float: 448
 };
 template <>
 struct Float8Format<f8_e5m2_t> {
   static constexpr int kMantissa = 2, kBias = 15;
   static constexpr uint32_t kLargest = 0x7b, kNonfinite = 0x7c;
+  static constexpr uint32_t kLargestNumber = 0x47600000;  // 57344
 };
 
 /// The code that a number beyond the largest finite one becomes.
@@ -36,36 +38,73 @@ HWY_INLINE WordVec overflow_code(Overflow overflow) {
   return hn::Set(WordTag(), overflow == Overflow::saturate ? Format::kLargest : Format::kNonfinite);
 }
 
+/// |v| rounded to as many bits as codes of T have, as words: nearest, ties to even. A normal number
+/// in all its bits, of which those dropped are still there; a denormal one as a float.
+template <class T>
+struct RoundedMagnitude {
+  using Format = Float8Format<T>;
+  static constexpr int kDropped = 23 - Format::kMantissa;
+  WordVec sign, carried, denormal;
+  hn::MFromD<WordTag> is_denormal, is_nan;
+
+  HWY_INLINE explicit RoundedMagnitude(FloatVec v) {
+    const FloatTag df;
+    const WordTag dw;
+    const hn::RebindToSigned<WordTag> di;
+    const WordVec bits = hn::BitCast(dw, v);
+    sign = hn::And(bits, hn::Set(dw, 0x80000000u));
+    const WordVec magnitude = hn::Xor(bits, sign);
+    // A normal number: half a unit of the last place kept carries up, and to even.
+    const WordVec odd = hn::And(hn::ShiftRight<kDropped>(magnitude), hn::Set(dw, 1));
+    const WordVec half = hn::Set(dw, (1u << (kDropped - 1)) - 1);
+    carried = hn::Add(magnitude, hn::Add(odd, half));
+    // A denormal one: f32's own addition rounds at its unit beside a number whose last place that
+    // is.
+    denormal = hn::BitCast(dw, hn::Add(hn::BitCast(df, magnitude), beside()));
+    const auto ordered = hn::BitCast(di, magnitude);
+    is_denormal = hn::RebindMask(
+        dw, hn::Lt(ordered, hn::Set(di, static_cast<int32_t>((128 - Format::kBias) << 23))));
+    is_nan = hn::RebindMask(dw, hn::Gt(ordered, hn::Set(di, 0x7f800000)));
+  }
+  static HWY_INLINE FloatVec beside() {
+    return hn::BitCast(FloatTag(), hn::Set(WordTag(), kBeside));
+  }
+  static constexpr uint32_t kBeside = uint32_t{127 + 24 - Format::kBias - Format::kMantissa} << 23;
+};
+
 /// The codes of v, one in each lane: nearest, ties to even; `top` is overflow_code().
 template <class T>
 HWY_INLINE WordVec float8_codes(FloatVec v, WordVec top) {
   using Format = Float8Format<T>;
-  constexpr int kDropped = 23 - Format::kMantissa;
+  using Rounded = RoundedMagnitude<T>;
+  const WordTag dw;
+  const Rounded rounded(v);
+  const WordVec normal = hn::Sub(hn::ShiftRight<Rounded::kDropped>(rounded.carried),
+                                 hn::Set(dw, uint32_t{127 - Format::kBias} << Format::kMantissa));
+  const WordVec denormal = hn::Sub(rounded.denormal, hn::Set(dw, Rounded::kBeside));
+  const WordVec code = hn::Min(hn::IfThenElse(rounded.is_denormal, denormal, normal), top);
+  return hn::Or(hn::IfThenElse(rounded.is_nan, hn::Set(dw, 0x7f), code),
+                hn::ShiftRight<24>(rounded.sign));
+}
+
+/// The numbers that the codes of v stand for, saturated: load() of float8_codes(), without codes.
+template <class T>
+HWY_INLINE FloatVec float8_numbers(FloatVec v) {
+  using Rounded = RoundedMagnitude<T>;
   const FloatTag df;
   const WordTag dw;
-  const hn::RebindToSigned<WordTag> di;
-  const WordVec bits = hn::BitCast(dw, v);
-  const WordVec sign = hn::And(bits, hn::Set(dw, 0x80000000u));
-  const WordVec magnitude = hn::Xor(bits, sign);
-  // A normal number: half a unit of the last place kept carries up, and to even.
-  const WordVec odd = hn::And(hn::ShiftRight<kDropped>(magnitude), hn::Set(dw, 1));
-  const WordVec half = hn::Set(dw, (1u << (kDropped - 1)) - 1);
-  const WordVec carried = hn::Add(magnitude, hn::Add(odd, half));
-  const WordVec normal = hn::Sub(hn::ShiftRight<kDropped>(carried),
-                                 hn::Set(dw, uint32_t{127 - Format::kBias} << Format::kMantissa));
-  // A denormal one: f32's own addition rounds at its unit beside a number whose last place that is.
-  constexpr uint32_t kBeside = uint32_t{127 + 24 - Format::kBias - Format::kMantissa} << 23;
-  const FloatVec beside = hn::BitCast(df, hn::Set(dw, kBeside));
+  const Rounded rounded(v);
+  const WordVec normal =
+      hn::And(rounded.carried, hn::Set(dw, ~((uint32_t{1} << Rounded::kDropped) - 1)));
   const WordVec denormal =
-      hn::Sub(hn::BitCast(dw, hn::Add(hn::BitCast(df, magnitude), beside)), hn::Set(dw, kBeside));
-  const auto ordered = hn::BitCast(di, magnitude);
-  const auto is_denormal =
-      hn::Lt(ordered, hn::Set(di, static_cast<int32_t>((128 - Format::kBias) << 23)));
-  const auto is_nan = hn::Gt(ordered, hn::Set(di, 0x7f800000));
-  const WordVec code =
-      hn::Min(hn::IfThenElse(hn::RebindMask(dw, is_denormal), denormal, normal), top);
-  return hn::Or(hn::IfThenElse(hn::RebindMask(dw, is_nan), hn::Set(dw, 0x7f), code),
-                hn::ShiftRight<24>(sign));
+      hn::BitCast(dw, hn::Sub(hn::BitCast(df, rounded.denormal), Rounded::beside()));
+  const WordVec number = hn::Min(hn::IfThenElse(rounded.is_denormal, denormal, normal),
+                                 hn::Set(dw, Float8Format<T>::kLargestNumber));
+  const WordVec with_sign = hn::Or(number, rounded.sign);
+  // NaN of e4m3 has one code and no sign.
+  const WordVec nan = std::is_same_v<T, f8_e4m3_t> ? hn::Set(dw, 0x7fc00000u)
+                                                   : hn::Or(hn::Set(dw, 0x7fe00000u), rounded.sign);
+  return hn::BitCast(df, hn::IfThenElse(rounded.is_nan, nan, with_sign));
 }
 
 template <class T>

@@ -25,17 +25,20 @@ struct QuantizeBlocks {
 };
 void quantize_blocks(Exec& exec, const QuantizeBlocks& arguments);
 
-/// y = fl32(x * scale of its block), rounded once more where y is bf16, which changes nothing where
-/// scales are powers of two. x is [T, C] of f8_e4m3 or f8_e5m2, y of f32 or bf16, overwritten;
-/// scales as quantize_blocks() writes them.
-struct DequantizeBlocks {
+/// y = fl32(number of the code * scale of its block), rounded once more where y is bf16, which
+/// changes nothing where scales are powers of two: what quantize_blocks() makes of x stands for,
+/// without codes and scales that are stored. x and y are [T, C] of f32 or bf16; row strides
+/// allowed; y is overwritten. Local; ready as of a later ticket.
+struct RoundBlocks {
   ConstView x;
-  ConstView scales;
   View y;
+  DType code = DType::f8_e4m3;  // or f8_e5m2
+  DType scale = DType::f32;     // or f8_e8m0
   int64_t block_rows = 1;
   int64_t block_columns = 128;
+  ScaleRule rule = {};
 };
-void dequantize_blocks(Exec& exec, const DequantizeBlocks& arguments);
+void round_blocks(Exec& exec, const RoundBlocks& arguments);
 
 /// The shape of the scales of a matrix.
 Shape block_scales_shape(const Shape& shape, int64_t block_rows, int64_t block_columns);

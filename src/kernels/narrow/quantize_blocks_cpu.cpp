@@ -36,97 +36,114 @@ HWY_INLINE void magnitudes(const X* x, int64_t stride, int64_t rows, int64_t col
   }
 }
 
-template <class X, class Y>
-HWY_INLINE void write_codes(const X* x, Y* y, int64_t n, FloatVec factor) {
-  const WordVec top = overflow_code<Y>(Overflow::saturate);
-  int64_t i = 0;
-  for (; i + kFloatLanes <= n; i += kFloatLanes) {
-    store_codes(float8_codes<Y>(hn::Mul(load(x + i), factor), top), y + i);
-  }
-  if (i == n) return;
-  const FloatVec rest = hn::Mul(load_first(x + i, n - i), factor);
-  store_first_codes(float8_codes<Y>(rest, top), y + i, n - i);
-}
-
-/// One piece of a band: a block, or kFloatLanes columns that are blocks.
-template <bool kByColumn, class X, class Y>
-void quantize_part(const QuantizeBlocks& a, int64_t band, int64_t column, int64_t columns) {
-  const int64_t row = band * a.block_rows, rows = std::min(a.block_rows, a.x.size(0) - row);
-  const X* x = a.x.row<X>(row) + column;
-  HWY_ALIGN float factors[kFloatLanes] = {};
-  magnitudes<kByColumn>(x, a.x.row_stride(), rows, columns, factors);
-  const int64_t blocks = kByColumn ? columns : 1, first = column / a.block_columns;
-  for (int64_t i = 0; i < blocks; ++i)
-    factors[i] = write_block_scale(a, band, first + i, factors[i]);
-  const FloatTag df;
-  const FloatVec factor = kByColumn ? hn::Load(df, factors) : hn::Set(df, factors[0]);
-  for (int64_t t = 0; t < rows; ++t) {
-    write_codes(x + t * a.x.row_stride(), a.y.row<Y>(row + t) + column, columns, factor);
-  }
-}
-
-template <bool kByColumn, class X, class Y>
-void quantize_band(const QuantizeBlocks& a, int64_t band) {
-  const int64_t step = kByColumn ? kFloatLanes : a.block_columns;
-  for (int64_t column = 0; column < a.x.size(1); column += step) {
-    quantize_part<kByColumn, X, Y>(a, band, column, std::min(step, a.x.size(1) - column));
-  }
-}
-
-template <class X, class Y>
-void quantize_typed(const QuantizeBlocks& a, int64_t band) {
-  if (a.block_columns == 1) {
-    quantize_band<true, X, Y>(a, band);
-  } else {
-    quantize_band<false, X, Y>(a, band);
-  }
-}
-
-void block_band(const QuantizeBlocks& a, int64_t band) {
-  const bool e4m3 = a.y.dtype() == DType::f8_e4m3;
-  if (a.x.dtype() == DType::bf16) {
-    e4m3 ? quantize_typed<bf16_t, f8_e4m3_t>(a, band) : quantize_typed<bf16_t, f8_e5m2_t>(a, band);
-  } else {
-    e4m3 ? quantize_typed<float, f8_e4m3_t>(a, band) : quantize_typed<float, f8_e5m2_t>(a, band);
-  }
-}
-
-template <class X, class Y>
-HWY_INLINE void write_numbers(const X* x, Y* y, int64_t n, FloatVec scale) {
-  int64_t i = 0;
-  for (; i + kFloatLanes <= n; i += kFloatLanes) store(hn::Mul(load(x + i), scale), y + i);
-  if (i < n) store_some(hn::Mul(load_first(x + i, n - i), scale), y + i, n - i);
-}
-template <class X, class Y>
-void dequantize_block_row(const DequantizeBlocks& a, int64_t row) {
-  const X* x = a.x.row<X>(row);
-  Y* y = a.y.row<Y>(row);
-  const int64_t columns = a.x.size(1), first = row / a.block_rows * a.scales.row_stride();
-  const auto scale_at = [&](int64_t block) {
-    return a.scales.dtype() == DType::f32 ? a.scales.as<float>()[first + block]
-                                          : to_f32(a.scales.as<f8_e8m0_t>()[first + block]);
-  };
-  if (a.block_columns > 1) {
-    for (int64_t c = 0; c < columns; c += a.block_columns) {
-      write_numbers(x + c, y + c, std::min(a.block_columns, columns - c),
-                    hn::Set(FloatTag(), scale_at(c / a.block_columns)));
+/// What is written of n numbers of a block, or of n blocks: codes of Y.
+template <class Y>
+struct Codes {
+  using To = Y;
+  template <class X>
+  static HWY_INLINE void write(const X* x, Y* y, int64_t n, FloatVec factor, FloatVec) {
+    const WordVec top = overflow_code<Y>(Overflow::saturate);
+    int64_t i = 0;
+    for (; i + kFloatLanes <= n; i += kFloatLanes) {
+      store_codes(float8_codes<Y>(hn::Mul(load(x + i), factor), top), y + i);
     }
-    return;
+    if (i == n) return;
+    const FloatVec rest = hn::Mul(load_first(x + i, n - i), factor);
+    store_first_codes(float8_codes<Y>(rest, top), y + i, n - i);
   }
-  for (int64_t c = 0; c < columns; c += kFloatLanes) {
-    const int64_t n = std::min<int64_t>(kFloatLanes, columns - c);
-    HWY_ALIGN float scales[kFloatLanes] = {};
-    for (int64_t i = 0; i < n; ++i) scales[i] = scale_at(c + i);
-    write_numbers(x + c, y + c, n, hn::Load(FloatTag(), scales));
+};
+
+/// The numbers that codes of Code stand for.
+template <class Code, class Y>
+struct Numbers {
+  using To = Y;
+  template <class X>
+  static HWY_INLINE void write(const X* x, Y* y, int64_t n, FloatVec factor, FloatVec inverse) {
+    const auto rounded = [&](FloatVec v) HWY_ATTR {
+      return hn::Mul(float8_numbers<Code>(hn::Mul(v, factor)), inverse);
+    };
+    int64_t i = 0;
+    for (; i + kFloatLanes <= n; i += kFloatLanes) store(rounded(load(x + i)), y + i);
+    if (i < n) store_some(rounded(load_first(x + i, n - i)), y + i, n - i);
+  }
+};
+
+/// Blocks side by side whose magnitudes are found before the first is written: what makes a scale
+/// of each, a long chain, overlaps then. All of them stay in the first-level cache.
+constexpr int64_t kMostBlocks = 16;
+constexpr int64_t kMostElements = 4096;
+
+template <class Writer, class X>
+void pass_over_columns(const BlockPass& a, int64_t band, Range columns) {
+  using Y = typename Writer::To;
+  const int64_t row = band * a.block_rows, rows = std::min(a.block_rows, a.x.size(0) - row);
+  const int64_t first = columns.begin / a.block_columns;
+  const X* const x = a.x.row<X>(row);
+  BlockScale scale[kMostBlocks];
+  for (int64_t c = columns.begin, i = 0; c < columns.end; c += a.block_columns, ++i) {
+    float amax = 0;
+    magnitudes<false>(x + c, a.x.row_stride(), rows, std::min(a.block_columns, columns.end - c),
+                      &amax);
+    scale[i] = scale_of_block(a, band, first + i, amax);
+  }
+  for (int64_t c = columns.begin, i = 0; c < columns.end; c += a.block_columns, ++i) {
+    const FloatVec factor = hn::Set(FloatTag(), scale[i].factor);
+    const FloatVec inverse = hn::Set(FloatTag(), scale[i].inverse);
+    for (int64_t t = 0; t < rows; ++t)
+      Writer::write(x + t * a.x.row_stride() + c, a.y.row<Y>(row + t) + c,
+                    std::min(a.block_columns, columns.end - c), factor, inverse);
   }
 }
-void block_numbers(const DequantizeBlocks& a, int64_t row) {
-  const bool bf16 = a.y.dtype() == DType::bf16, e4m3 = a.x.dtype() == DType::f8_e4m3;
-  const auto run = bf16 ? (e4m3 ? dequantize_block_row<f8_e4m3_t, bf16_t>
-                                : dequantize_block_row<f8_e5m2_t, bf16_t>)
-                        : (e4m3 ? dequantize_block_row<f8_e4m3_t, float>
-                                : dequantize_block_row<f8_e5m2_t, float>);
-  run(a, row);
+
+/// At most kFloatLanes columns, each a block.
+template <class Writer, class X>
+void pass_over_lanes(const BlockPass& a, int64_t band, Range columns) {
+  using Y = typename Writer::To;
+  const int64_t row = band * a.block_rows, rows = std::min(a.block_rows, a.x.size(0) - row);
+  const X* const x = a.x.row<X>(row) + columns.begin;
+  HWY_ALIGN float amax[kFloatLanes], factors[kFloatLanes] = {}, inverses[kFloatLanes] = {};
+  magnitudes<true>(x, a.x.row_stride(), rows, columns.size(), amax);
+  for (int64_t i = 0; i < columns.size(); ++i) {
+    const BlockScale scale = scale_of_block(a, band, columns.begin + i, amax[i]);
+    factors[i] = scale.factor;
+    inverses[i] = scale.inverse;
+  }
+  const FloatVec factor = hn::Load(FloatTag(), factors), inverse = hn::Load(FloatTag(), inverses);
+  for (int64_t t = 0; t < rows; ++t)
+    Writer::write(x + t * a.x.row_stride(), a.y.row<Y>(row + t) + columns.begin, columns.size(),
+                  factor, inverse);
+}
+
+template <class Writer, class X>
+void pass_over_band(const BlockPass& a, int64_t band) {
+  const bool by_lane = a.block_columns == 1;
+  const int64_t blocks =
+      std::clamp<int64_t>(kMostElements / (a.block_rows * a.block_columns), 1, kMostBlocks);
+  const int64_t step = by_lane ? kFloatLanes : blocks * a.block_columns;
+  for (int64_t begin = 0; begin < a.x.size(1); begin += step) {
+    const Range columns{begin, std::min(begin + step, a.x.size(1))};
+    by_lane ? pass_over_lanes<Writer, X>(a, band, columns)
+            : pass_over_columns<Writer, X>(a, band, columns);
+  }
+}
+
+template <class X>
+void pass_of_type(const BlockPass& a, int64_t band) {
+  const bool e4m3 = a.code == DType::f8_e4m3, bf16 = a.y.dtype() == DType::bf16;
+  if (!a.scales.absent()) {
+    return e4m3 ? pass_over_band<Codes<f8_e4m3_t>, X>(a, band)
+                : pass_over_band<Codes<f8_e5m2_t>, X>(a, band);
+  }
+  if (e4m3) {
+    return bf16 ? pass_over_band<Numbers<f8_e4m3_t, bf16_t>, X>(a, band)
+                : pass_over_band<Numbers<f8_e4m3_t, float>, X>(a, band);
+  }
+  return bf16 ? pass_over_band<Numbers<f8_e5m2_t, bf16_t>, X>(a, band)
+              : pass_over_band<Numbers<f8_e5m2_t, float>, X>(a, band);
+}
+
+void block_band(const BlockPass& a, int64_t band) {
+  a.x.dtype() == DType::bf16 ? pass_of_type<bf16_t>(a, band) : pass_of_type<float>(a, band);
 }
 
 }  // namespace
@@ -136,12 +153,14 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace megalith::kernels {
 
-void quantize_blocks_simd(Exec& exec, const QuantizeBlocks& arguments) {
+namespace {
+
+void run_pass(Exec& exec, const BlockPass& a) {
   constexpr int64_t kGrain = 8192;  // elements that are worth another thread
-  const QuantizeBlocks& a = arguments;
   if (a.x.num_elements() == 0) return;
   const int64_t elements = std::max<int64_t>(1, a.block_rows * a.x.size(1));
-  exec.device.pool().for_range(a.scales.size(0), std::max<int64_t>(1, kGrain / elements),
+  const int64_t bands = (a.x.size(0) + a.block_rows - 1) / a.block_rows;
+  exec.device.pool().for_range(bands, std::max<int64_t>(1, kGrain / elements),
                                [&](Range range, int) {
                                  for (int64_t band = range.begin; band < range.end; ++band) {
                                    MEGA_CALL_SIMD(exec, block_band, a, band);
@@ -149,16 +168,15 @@ void quantize_blocks_simd(Exec& exec, const QuantizeBlocks& arguments) {
                                });
 }
 
-void dequantize_blocks_simd(Exec& exec, const DequantizeBlocks& arguments) {
-  constexpr int64_t kGrain = 16384;  // elements that are worth another thread
-  const DequantizeBlocks& a = arguments;
-  if (a.x.num_elements() == 0) return;
-  exec.device.pool().for_range(a.x.size(0), std::max<int64_t>(1, kGrain / a.x.size(1)),
-                               [&](Range range, int) {
-                                 for (int64_t row = range.begin; row < range.end; ++row) {
-                                   MEGA_CALL_SIMD(exec, block_numbers, a, row);
-                                 }
-                               });
+}  // namespace
+
+void quantize_blocks_simd(Exec& exec, const QuantizeBlocks& a) {
+  run_pass(exec, {a.x, a.y, a.scales, a.y.dtype(), a.scales.dtype(), a.block_rows, a.block_columns,
+                  a.rule});
+}
+
+void round_blocks_simd(Exec& exec, const RoundBlocks& a) {
+  run_pass(exec, {a.x, a.y, {}, a.code, a.scale, a.block_rows, a.block_columns, a.rule});
 }
 
 }  // namespace megalith::kernels

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/elementary/reference_access.h"
 #include "kernels/narrow/block_factors.h"
 #include "kernels/narrow/implementations.h"
 #include "kernels/narrow/narrow_access.h"
@@ -10,37 +9,55 @@
 namespace megalith::kernels {
 namespace {
 
-void quantize_block(const QuantizeBlocks& a, int64_t block_row, int64_t block_column) {
-  const int64_t top = block_row * a.block_rows, left = block_column * a.block_columns;
-  const int64_t bottom = std::min(top + a.block_rows, a.x.size(0));
-  const int64_t right = std::min(left + a.block_columns, a.x.size(1));
+/// Calls body(its rows, its columns) with each block of x.
+template <typename Body>
+void for_each_block(const ConstView& x, int64_t block_rows, int64_t block_columns,
+                    const Body& body) {
+  for (int64_t top = 0; top < x.size(0); top += block_rows) {
+    for (int64_t left = 0; left < x.size(1); left += block_columns) {
+      body(Range{top, std::min(top + block_rows, x.size(0))},
+           Range{left, std::min(left + block_columns, x.size(1))});
+    }
+  }
+}
+
+float magnitude_of(const ConstView& x, Range rows, Range columns) {
   float amax = 0;
-  for (int64_t t = top; t < bottom; ++t) {
-    for (int64_t c = left; c < right; ++c) amax = std::fmax(amax, std::fabs(read_float(a.x, t, c)));
+  for (int64_t t = rows.begin; t < rows.end; ++t) {
+    for (int64_t c = columns.begin; c < columns.end; ++c)
+      amax = std::fmax(amax, std::fabs(read_float(x, t, c)));
   }
-  const float factor = write_block_scale(a, block_row, block_column, amax);
-  for (int64_t t = top; t < bottom; ++t) {
-    for (int64_t c = left; c < right; ++c) write_float(a.y, t, c, read_float(a.x, t, c) * factor);
-  }
+  return amax;
+}
+
+float through_code(float x, DType code) {
+  return code == DType::f8_e4m3 ? to_f32(to_f8_e4m3(x)) : to_f32(to_f8_e5m2(x));
 }
 
 }  // namespace
 
-void quantize_blocks_reference(Exec&, const QuantizeBlocks& arguments) {
-  for (int64_t row = 0; row < arguments.scales.size(0); ++row) {
-    for (int64_t column = 0; column < arguments.scales.size(1); ++column) {
-      quantize_block(arguments, row, column);
+void quantize_blocks_reference(Exec&, const QuantizeBlocks& a) {
+  for_each_block(a.x, a.block_rows, a.block_columns, [&](Range rows, Range columns) {
+    const BlockScale scale =
+        BlockScale::of(magnitude_of(a.x, rows, columns), a.scales.dtype(), a.rule);
+    write_block_scale(a.scales, rows.begin / a.block_rows, columns.begin / a.block_columns, scale);
+    for (int64_t t = rows.begin; t < rows.end; ++t) {
+      for (int64_t c = columns.begin; c < columns.end; ++c)
+        write_float(a.y, t, c, read_float(a.x, t, c) * scale.factor);
     }
-  }
+  });
 }
 
-void dequantize_blocks_reference(Exec&, const DequantizeBlocks& a) {
-  for (int64_t t = 0; t < a.x.size(0); ++t) {
-    for (int64_t c = 0; c < a.x.size(1); ++c) {
-      const double scale = read_double(a.scales, t / a.block_rows, c / a.block_columns);
-      write_float(a.y, t, c, read_float(a.x, t, c) * static_cast<float>(scale));
+void round_blocks_reference(Exec&, const RoundBlocks& a) {
+  for_each_block(a.x, a.block_rows, a.block_columns, [&](Range rows, Range columns) {
+    const BlockScale scale = BlockScale::of(magnitude_of(a.x, rows, columns), a.scale, a.rule);
+    for (int64_t t = rows.begin; t < rows.end; ++t) {
+      for (int64_t c = columns.begin; c < columns.end; ++c) {
+        const float code = through_code(read_float(a.x, t, c) * scale.factor, a.code);
+        write_float(a.y, t, c, code * scale.inverse);
+      }
     }
-  }
+  });
 }
 
 }  // namespace megalith::kernels

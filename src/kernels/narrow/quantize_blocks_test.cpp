@@ -42,7 +42,7 @@ TEST(QuantizeBlocks, EqualsTheReference) {
               Outputs outputs{y, scales};
               for (const DType back : kWide) {
                 TestTensor& numbers = outputs.emplace_back(back, x.shape(), c.misaligned, c.gap);
-                dequantize_blocks(exec, {y, scales, numbers, b.rows, b.columns});
+                round_blocks(exec, {x, numbers, to, scale, b.rows, b.columns, rule});
               }
               return outputs;
             };
@@ -57,7 +57,8 @@ TEST(QuantizeBlocks, EqualsTheReference) {
   }
 }
 
-// Each number is within half a unit of the last place of the block's largest, or of its own.
+// Each number is within half a unit of the last place of the block's largest, or of its own; and it
+// is what its code stands for.
 TEST(QuantizeBlocks, NumbersComeBackWithinAnEighth) {
   TestTensor x(DType::f32, Shape{70, 300});
   x.fill_normal(1);
@@ -66,15 +67,17 @@ TEST(QuantizeBlocks, NumbersComeBackWithinAnEighth) {
         [&](Exec& exec) {
           TestTensor y(DType::f8_e4m3, x.shape()), back(DType::f32, x.shape());
           TestTensor scales(DType::f32, block_scales_shape(x.shape(), b.rows, b.columns));
-          quantize_blocks(exec, {x, y, scales, b.rows, b.columns, {.power_of_two = true}});
-          dequantize_blocks(exec, {y, scales, back, b.rows, b.columns});
-          return Outputs{back, scales};
+          const ScaleRule rule{.power_of_two = true};
+          quantize_blocks(exec, {x, y, scales, b.rows, b.columns, rule});
+          round_blocks(exec, {x, back, y.dtype(), scales.dtype(), b.rows, b.columns, rule});
+          return Outputs{back, scales, y};
         },
         "numbers");
     for (int64_t i = 0; i < x.size(); ++i) {
       const double scale = out[1].at(i / 300 / b.rows, i % 300 / b.columns);
       ASSERT_LE(std::abs(out[0].at(i) - x.at(i)),
                 std::max(std::abs(x.at(i)) / 16, scale * 0x1p-10));
+      ASSERT_EQ(out[0].at(i), out[2].at(i) * scale);
     }
   }
 }
@@ -133,6 +136,10 @@ TEST(QuantizeBlocks, RefusesScalesOfAnotherShapeOrType) {
   EXPECT_THROW(quantize_blocks(exec, {x, y, few, 1, 32}), InternalError);
   EXPECT_THROW(quantize_blocks(exec, {x, y, bf16, 1, 32}), InternalError);
   EXPECT_THROW(quantize_blocks(exec, {x, y, few, 0, 32}), InternalError);
+  TestTensor numbers(DType::f32, Shape{4, 64}), other(DType::f32, Shape{4, 63});
+  EXPECT_THROW(round_blocks(exec, {x, numbers, DType::bf16}), InternalError);
+  EXPECT_THROW(round_blocks(exec, {x, numbers, DType::f8_e4m3, DType::bf16}), InternalError);
+  EXPECT_THROW(round_blocks(exec, {x, other}), InternalError);
 }
 
 }  // namespace
