@@ -35,12 +35,41 @@ namespace {
 models::ModelSpec tuned_model(const store::ModelSource& model, const config::Recipe& recipe) {
   if (recipe.tune.method == config::TuneMethod::classify)
     return tune::classifier_of(model.spec(), recipe.tune.labels, recipe.tune.model);
-  if (!model.spec().is_causal() || model.spec().is_encoder_decoder()) {
-    throw UserError(
-        "{}: tune.method {} learns the next token, and model.family {} is not a decoder alone",
-        recipe.tune.model, recipe.tune.method, model.spec().family);
+  if (!model.spec().is_causal()) {
+    throw UserError("{}: tune.method {} learns the next token, and model.family {} has no decoder",
+                    recipe.tune.model, recipe.tune.method, model.spec().family);
+  }
+  if (model.spec().is_encoder_decoder()) {
+    const auto refuse = [&](const std::string& what) {
+      throw UserError("{}: {} is not built for encoder-decoders, as model.family {} is",
+                      recipe.tune.model, what, model.spec().family);
+    };
+    if (recipe.compares()) refuse("tune.objective: dpo");
+    if (recipe.tune.has_virtual_tokens())
+      refuse(fmt::format("tune.method: {}", recipe.tune.method));
   }
   return model.spec();
+}
+
+/// Of an encoder-decoder what its decoder reads of a sample.
+void check_answers(const models::ModelSpec& model, const config::Recipe& recipe) {
+  const int64_t length = recipe.tune.answer_length;
+  if (!model.is_encoder_decoder()) {
+    if (length > 0)
+      throw UserError(
+          "recipe: tune.answer_length is of encoder-decoders, and model.family {} is none; take it "
+          "out of the recipe",
+          model.family);
+    return;
+  }
+  if (length > model.context) {
+    throw UserError("recipe: tune.answer_length {} is more than the context of {}, {}", length,
+                    recipe.tune.model, model.context);
+  }
+  if (length == 1 || recipe.train.sequence_length == 1)
+    throw UserError(
+        "recipe: train.sequence_length and tune.answer_length leave no room for a text and its "
+        "end; set 2 and more");
 }
 
 /// What a recipe says of the model and only the model can tell.
@@ -49,6 +78,7 @@ void check_sizes(const store::ModelSource& model, const config::Recipe& recipe) 
     throw UserError("recipe: train.sequence_length {} is more than the context of {}, {}",
                     recipe.train.sequence_length, recipe.tune.model, model.spec().context);
   }
+  check_answers(model.spec(), recipe);
   const auto rows = [&](int shards) { return model.spec().padded_vocab(shards); };
   if (const int64_t count = virtual_tokens_of(recipe);
       count > 0 && count > model.spec().context - 2) {
@@ -157,7 +187,7 @@ int tune_model(const RecipeOptions& options, const TrainingOptions& extra, bool 
                      if (added) added->add_to(s);
                    });
                settings.predicted_per_sample =
-                   most_learned < settings.sequence_length() ? most_learned : 0;
+                   most_learned < settings.loss_length() ? most_learned : 0;
                return settings;
              },
          .training_samples = [samples](const engine::Settings&) { return samples.source; },

@@ -8,6 +8,26 @@ using settings::between;
 using settings::from_below;
 using settings::InFingerprint;
 
+void TuneSection::visit_virtual_tokens(FieldVisitor& v) {
+  v.field("virtual_tokens", virtual_tokens,
+          "how many virtual tokens stand before every text (prompt, p_tuning)",
+          between(1, 1 << 16));
+  v.field(
+      "prompt_init", prompt_init,
+      "their rows begin as those of tokens, drawn from the first 5,000 of the vocabulary or of a "
+      "text, or are drawn themselves (prompt)");
+  v.field("prompt_text", prompt_text, "the text of prompt_init: text, again and again");
+  v.field(
+      "encoder", encoder,
+      "what makes their rows (p_tuning): mlp: three products; lstm: a bidirectional LSTM and two "
+      "products; embedding: nothing, they are a table");
+  v.field("encoder_hidden", encoder_hidden,
+          "width inside of the encoder, of an LSTM in one direction (p_tuning); 0: half of that of "
+          "the model's rows",
+          between(0, 1 << 16));
+  v.field("encoder_layers", encoder_layers, "layers of the LSTM (p_tuning)", between(1, 1 << 10));
+}
+
 void TuneSection::visit(FieldVisitor& v) {
   v.field(
       "method", method,
@@ -31,6 +51,10 @@ void TuneSection::visit(FieldVisitor& v) {
           "a text with {field} of the lines, the last one the answer; or of chats a file "
           "NAME.jinja; empty: {input} {output}, and the model's own chat template");
   v.field("overlong", overlong, "examples longer than a sample; refuse: the file is no good");
+  v.field("answer_length", answer_length,
+          "of an encoder-decoder: tokens of a sample that its decoder reads; 0: as many as its "
+          "encoder, train.sequence_length",
+          between(0, 1 << 28));
   v.field("rank", rank, "of the factors (lora)", between(1, 1 << 16));
   v.field("alpha", alpha, "scale of the factors' product: alpha / rank (lora)", between(0, 1e6));
   v.field("dropout", dropout, "of what the factors read (lora)", from_below(0, 1));
@@ -39,23 +63,7 @@ void TuneSection::visit(FieldVisitor& v) {
           "modules, whole or from a point on; empty: all (lora), PEFT's of the family (ia3)");
   v.field("labels", labels,
           "names of the classes in order (classify); of one, numbers are learned");
-  v.field("virtual_tokens", virtual_tokens,
-          "how many virtual tokens stand before every text (prompt, p_tuning)",
-          between(1, 1 << 16));
-  v.field(
-      "prompt_init", prompt_init,
-      "their rows begin as those of tokens, drawn from the first 5,000 of the vocabulary or of a "
-      "text, or are drawn themselves (prompt)");
-  v.field("prompt_text", prompt_text, "the text of prompt_init: text, again and again");
-  v.field(
-      "encoder", encoder,
-      "what makes their rows (p_tuning): mlp: three products; lstm: a bidirectional LSTM and two "
-      "products; embedding: nothing, they are a table");
-  v.field("encoder_hidden", encoder_hidden,
-          "width inside of the encoder, of an LSTM in one direction (p_tuning); 0: half of that of "
-          "the model's rows",
-          between(0, 1 << 16));
-  v.field("encoder_layers", encoder_layers, "layers of the LSTM (p_tuning)", between(1, 1 << 10));
+  visit_virtual_tokens(v);
   v.field("beta", beta,
           "the larger, the nearer probabilities stay to those of the starting weights (dpo)",
           above(0));

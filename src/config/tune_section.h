@@ -57,6 +57,7 @@ struct TuneSection {
   std::vector<std::string> data, validation;
   std::string template_text;
   Overlong overlong = Overlong::drop;
+  int64_t answer_length = 0;  // 0: train.sequence_length
   int64_t rank = 8;
   double alpha = 16;
   double dropout = 0;
@@ -80,6 +81,9 @@ struct TuneSection {
   double label_smoothing = 0;
   int64_t seeds = 1;
   void visit(FieldVisitor& v);
+
+ private:
+  void visit_virtual_tokens(FieldVisitor& v);
 };
 
 }  // namespace megalith::config

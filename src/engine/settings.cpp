@@ -64,8 +64,8 @@ void check_tensor_shards(const Settings& s, std::vector<std::string>& faults) {
   if (s.model.is_encoder_decoder() && s.loss_length() % shards != 0) {
     faults.push_back(fmt::format(
         "parallel.sequence needs parallel.tensor_shards {} to divide the decoder's {} tokens; set "
-        "another train.sequence_length, train.spans.rate or train.spans.mean_length, or "
-        "parallel.sequence: false",
+        "another train.sequence_length, train.spans.rate, train.spans.mean_length or "
+        "tune.answer_length, or parallel.sequence: false",
         shards, s.loss_length()));
   }
 }
