@@ -33,7 +33,7 @@ namespace {
 
 /// The model that is trained: the one that is there, or a classifier of it.
 models::ModelSpec tuned_model(const store::ModelSource& model, const config::Recipe& recipe) {
-  if (recipe.tune.method == config::TuneMethod::classify)
+  if (recipe.classifies())
     return tune::classifier_of(model.spec(), recipe.tune.labels, recipe.tune.model);
   if (!model.spec().is_causal()) {
     throw UserError("{}: tune.method {} learns the next token, and model.family {} has no decoder",
@@ -132,8 +132,10 @@ void write_adapter(const config::Recipe& recipe, const tune::AddedParameters& ad
   if (!newest) return;  // it was stopped before its first save
   const auto best = recipe.checkpoint.keep_best ? train::best_kept(*newest) : std::nullopt;
   added.write(run / "adapter", best ? *best : *newest);
-  log::info("the adapter is {}{}; generate, evaluate and serve take it as --adapter",
-            (run / "adapter").string(), best ? fmt::format(", of step {}", best->step()) : "");
+  log::info("the adapter is {}{}; {}", (run / "adapter").string(),
+            best ? fmt::format(", of step {}", best->step()) : "",
+            recipe.classifies() ? "peft opens it, the head of classes with it"
+                                : "generate, evaluate and serve take it as --adapter");
 }
 
 config::Recipe load_tuning(const RecipeOptions& options) {
@@ -158,7 +160,7 @@ int tune_model(const RecipeOptions& options, const TrainingOptions& extra, bool 
   const std::vector<config::Recipe> recipes = tune::recipes_of_seeds(recipe);
   for (const config::Recipe& one : recipes)
     if (extra.restart) check_restart(one, "tune.model", one.tune.model, options.path);
-  const auto added = tune::added_parameters(recipe.tune, model.spec(), model.tensor_shards());
+  const auto added = tune::added_parameters(recipe.tune, spec, model.tensor_shards());
   const Samples training = read_samples(recipe.tune.data, "tune.data", recipe, model, true);
   const Samples validation =
       recipe.train.validate_every == 0

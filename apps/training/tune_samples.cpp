@@ -137,7 +137,7 @@ Samples read_samples(const std::vector<std::string>& files, const char* key,
     return {source, source->most_learned(), source};
   }
   const auto examples =
-      recipe.tune.method == config::TuneMethod::classify
+      recipe.classifies()
           ? tune::read_labelled(files, model.require_tokenizer(), recipe.tune.labels, rule, counts)
           : with_form(recipe, model, [&](const tune::ExampleForm& form) {
               return tune::read_examples(files, form, rule, counts);

@@ -193,6 +193,8 @@ struct Recipe {
   bool tunes() const { return !tune.model.empty(); }
   /// Whether what it tunes learns from pairs of answers.
   bool compares() const { return tunes() && tune.objective == TuneObjective::dpo; }
+  /// Whether what it tunes becomes a classifier.
+  bool classifies() const { return tunes() && tune.objective == TuneObjective::classify; }
 };
 
 /// Replaces each 0 that means "derive it": model.kv_heads, model.ffn (4 hidden), train.micro_batch

@@ -33,13 +33,12 @@ void TuneSection::visit(FieldVisitor& v) {
       "method", method,
       "full: all weights train; lora: low-rank factors (Hu et al. 2022); ia3: learned vectors (Liu "
       "et al. 2022); prompt: virtual tokens before texts (Lester et al. 2021); p_tuning: the same "
-      "made by an encoder (Liu et al. 2021); classify: all, under a head of classes; dpo: full "
-      "with "
-      "objective dpo; the others are not built");
+      "made by an encoder (Liu et al. 2021); classify and dpo: full with that objective; the "
+      "others are not built");
   v.field(
       "objective", objective,
-      "sft: the answers of lines; dpo: which of two answers is preferred (Rafailov et al. 2023), "
-      "beside every method but classify");
+      "sft: the answers of lines; dpo: which of two answers is preferred (Rafailov et al. 2023); "
+      "classify: the class of a text, under a head of classes, which trains too (full, lora, ia3)");
   v.field("model", model,
           "the model to tune: a run, a checkpoint, a Hugging Face folder or a GGUF file; of the "
           "section model only dropout counts then, and corpora are not read");

@@ -11,8 +11,8 @@ using settings::format_as;
 using settings::name_of;
 
 enum class TuneMethod : uint8_t { full, lora, ia3, adapter, p_tuning, prompt, classify, dpo };
-/// What is learned of a line: its answer, or which of two is preferred.
-enum class TuneObjective : uint8_t { sft, dpo };
+/// What is learned of a line: its answer, which of two is preferred, or the class of its text.
+enum class TuneObjective : uint8_t { sft, dpo, classify };
 /// What the rows of virtual tokens begin as.
 enum class PromptInit : uint8_t { vocabulary, text, random };
 /// What their rows are made by (prompts/prompt_encoder.h).
@@ -31,7 +31,7 @@ struct EnumNames<config::TuneMethod> {
 };
 template <>
 struct EnumNames<config::TuneObjective> {
-  static constexpr std::array<std::string_view, 2> names = {"sft", "dpo"};
+  static constexpr std::array<std::string_view, 3> names = {"sft", "dpo", "classify"};
 };
 template <>
 struct EnumNames<config::PromptInit> {

@@ -29,7 +29,7 @@ models::ModelSpec classifier_of(const models::ModelSpec& model,
       std::ranges::find(family.others, HeadKind::sequence_classification, &models::HeadClass::head);
   if (found == family.others.end()) {
     throw UserError(
-        "{}: tune.method classify needs an encoder, and model.family {} has no class "
+        "{}: tune.objective classify needs an encoder, and model.family {} has no class "
         "for sequence classification",
         where, model.family);
   }

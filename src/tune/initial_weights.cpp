@@ -11,8 +11,7 @@ void begin_with(const store::ModelSource& model, std::span<const int32_t> prompt
   parameters::ParameterSet& set = engine.parameters();
   device::Device& device = engine.device();
   const auto is_new = [&](std::string_view name) {
-    if (set.find(std::string(name))->declaration().is_added) return true;
-    if (!name.starts_with("head.")) return false;
+    if (!name.starts_with("head.")) return set.find(std::string(name))->declaration().is_added;
     const store::StoredTensor* const stored = model.weights().find(std::string(name));
     return stored == nullptr || stored->shape != set.find(name)->shape();
   };

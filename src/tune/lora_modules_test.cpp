@@ -68,6 +68,21 @@ TEST(LoraModules, WithoutTargetsAreAllProductsOfTheLayers) {
   EXPECT_EQ(gpt2.of.modules[0].name, "transformer.h.0.attn.c_proj");
 }
 
+TEST(LoraModules, OfT5AreOfBothStacksAndBetweenThem) {
+  const LoraModules lora = made("t5", {});
+  EXPECT_THAT(lora.of.targets, ElementsAre("k", "o", "q", "v", "wi", "wo"));
+  EXPECT_EQ(lora.of.modules.size(), 2u * 6 + 2 * 10);
+  EXPECT_EQ(lora.of.task, "SEQ_2_SEQ_LM");
+  const LoraModules cross = made("t5", {"EncDecAttention.v"});
+  ASSERT_EQ(cross.of.modules.size(), 2u);
+  EXPECT_EQ(cross.of.modules[0].name, "decoder.block.0.layer.1.EncDecAttention.v");
+  // A key of 8, then its value, head by head.
+  const auto& kv = cross.products.products.at("layers.0.cross.kv.weight");
+  for (size_t o = 0; o < kv.by_output.size(); ++o)
+    EXPECT_EQ(kv.by_output[o].size(), o % 16 < 8 ? 0 : 3) << o;
+  EXPECT_EQ(made("mt5", {"wi_1"}).of.modules.size(), 4u);
+}
+
 TEST(LoraModules, ATargetThatIsNoneIsNamed) {
   try {
     made("llama", {"q_proj", "query"});

@@ -141,12 +141,22 @@ TEST(RecipeRules, NameWhatHasNoMeaning) {
           "tune.encoder has no effect with tune.method: prompt");
   const auto classify = [](auto change) {
     return [=](config::Recipe& r) {
-      r.tune.method = config::TuneMethod::classify;
+      r.tune.objective = config::TuneObjective::classify;
       r.tune.labels = {"a", "b"};
       change(r);
     };
   };
   EXPECT_EQ(fault(classify([](auto&) {})), "");
+  EXPECT_EQ(fault(classify([](auto& r) {
+              r.tune.method = config::TuneMethod::lora;
+              r.tune.rank = 4;
+            })),
+            "");
+  EXPECT_EQ(fault(classify([](auto& r) { r.tune.method = config::TuneMethod::ia3; })), "");
+  refused(classify([](auto& r) { r.tune.method = config::TuneMethod::p_tuning; }),
+          "tune.objective: classify is not built with tune.method: p_tuning");
+  refused(classify([](auto& r) { r.tune.method = config::TuneMethod::dpo; }),
+          "tune.method: dpo compares answers, and tune.objective: classify gives none");
   refused(classify([](auto& r) { r.tune.labels.clear(); }), "tune.labels names no class");
   refused(classify([](auto& r) { r.tune.labels = {"a", "b", "a"}; }), "a class twice");
   refused(classify([](auto& r) { r.tune.overlong = config::Overlong::truncate; }), "tune.overlong");

@@ -12,6 +12,10 @@ LAYOUTS = (("parallel.tensor=2",), ("parallel.tensor=2", "parallel.sequence=true
            ("train.micro_batch=1", "memory.recompute=selective"))
 
 
+LORA = ("tune.method=lora", "tune.rank=4", "tune.alpha=8")
+IA3 = ("tune.method=ia3", "tune.targets=[q, k, v, o, wi, wo]", "optimizer.lr=5e-2")
+
+
 class TuneT5(RoadTest):
     @classmethod
     def setUpClass(cls):
@@ -76,10 +80,31 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
         self.same_under_every_layout("layouts", "model.dropout=0.1")
 
     def test_a_run_in_two_parts_is_one_run(self):
-        self.tune("whole")
-        self.tune("parts", "train.steps=3")
-        self.tune("parts", "parallel.data=2")
-        self.assertEqual(self.run_of("whole")["state_sha256"], self.run_of("parts")["state_sha256"])
+        for name, settings in (("full", ()), ("lora", LORA)):
+            with self.subTest(name=name):
+                self.tune(f"whole-{name}", *settings)
+                self.tune(f"parts-{name}", *settings, "train.steps=3")
+                self.tune(f"parts-{name}", *settings, "parallel.data=2")
+                self.assertEqual(self.run_of(f"whole-{name}")["state_sha256"], self.run_of(f"parts-{name}")["state_sha256"])
+
+    def beside(self, out, *settings):
+        """A run that trains beside the weights: what its adapter says is what it learned, merged into the weights too."""
+        last = json.loads(self.tune(out, *settings, "train.steps=150"))
+        self.assertLess(last["loss"], 0.3)
+        adapter = self.folder / out / "adapter"
+        self.assertEqual(json.loads((adapter / "adapter_config.json").read_text())["task_type"], "SEQ_2_SEQ_LM")
+        self.assertGreaterEqual(self.right(self.model, "--adapter", adapter), 9)
+        merged = self.folder / f"{out}-merged"
+        run("convert", "--from", self.model, "--to", merged, "--merge-adapter", adapter)
+        self.assertGreaterEqual(self.right(merged), 9)
+
+    def test_factors_beside_both_stacks(self):
+        self.beside("lora", *LORA, "optimizer.lr=2e-2")
+        self.same_under_every_layout("lora-layouts", *LORA)
+
+    def test_vectors_beside_both_stacks(self):
+        self.beside("ia3", *IA3)
+        self.same_under_every_layout("ia3-layouts", *IA3)
 
     def test_both_sides_are_said(self):
         said = self.tune_says("sides", "train.steps=1", "train.sequence_length=18", "tune.answer_length=6")
