@@ -4,7 +4,7 @@
 import json
 import unittest
 
-from program import RoadTest, ended, PROGRAM, run, run_json
+from program import PROGRAM, ROOT, RoadTest, ended, run, run_json
 from tune_examples import added_tokens, examples
 
 LAYOUTS = (("parallel.tensor=2",), ("parallel.tensor=2", "parallel.sequence=true"), ("parallel.pipeline=3",), ("parallel.data=2", "parallel.zero=1"),
@@ -75,6 +75,11 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
         folder = self.folder / "full-hf"
         run("convert", "--from", self.folder / "full", "--to", folder, "--format", "hf")
         self.assertGreaterEqual(self.right(folder), 9)
+
+    def test_its_recipe(self):
+        words = [word for o in (f"run.out={self.folder / 'recipe'}", f"tune.model={self.model}", f"tune.data={self.data}", "train.epochs=", "train.steps=2",
+                                "train.sequence_length=32", "tune.answer_length=12", "run.threads=1") for word in ("--set", o)]
+        self.assertEqual(run_json("tune", ROOT / "recipes/tune/t5.yaml", *words)["status"], "finished")
 
     def test_one_result_under_every_layout(self):
         self.same_under_every_layout("layouts", "model.dropout=0.1")
