@@ -106,6 +106,7 @@ int64_t TrainedHead::parameters() const {
 
 std::string_view peft_task(const models::ModelSpec& spec) {
   if (spec.is_encoder_decoder()) return "SEQ_2_SEQ_LM";
+  if (spec.head.kind == layers::HeadKind::token_classification) return "TOKEN_CLS";
   return layers::head_type(spec.head.kind).has_logits ? "CAUSAL_LM" : "SEQ_CLS";
 }
 
