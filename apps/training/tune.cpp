@@ -39,14 +39,10 @@ models::ModelSpec tuned_model(const store::ModelSource& model, const config::Rec
     throw UserError("{}: tune.method {} learns the next token, and model.family {} has no decoder",
                     recipe.tune.model, recipe.tune.method, model.spec().family);
   }
-  if (model.spec().is_encoder_decoder()) {
-    const auto refuse = [&](const std::string& what) {
-      throw UserError("{}: {} is not built for encoder-decoders, as model.family {} is",
-                      recipe.tune.model, what, model.spec().family);
-    };
-    if (recipe.compares()) refuse("tune.objective: dpo");
-    if (recipe.tune.has_virtual_tokens())
-      refuse(fmt::format("tune.method: {}", recipe.tune.method));
+  if (model.spec().is_encoder_decoder() && recipe.compares()) {
+    throw UserError(
+        "{}: tune.objective: dpo is not built for encoder-decoders, as model.family {} is",
+        recipe.tune.model, model.spec().family);
   }
   return model.spec();
 }

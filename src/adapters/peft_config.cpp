@@ -191,9 +191,12 @@ Ia3 ia3_of(const ConfigKeys& keys, const std::string& where) {
 
 VirtualPrompt prompt_of(const ConfigKeys& keys, const std::string& where) {
   keys.absent("modules_to_save", "modules that were trained whole");
-  if (keys.integer({"num_transformer_submodules"}, 1) != 1)
-    throw UserError("{}: num_transformer_submodules must be 1: virtual tokens are for decoders",
-                    where);
+  const bool has_encoder = keys.text("task_type", "") == "SEQ_2_SEQ_LM";
+  if (keys.integer({"num_transformer_submodules"}, has_encoder ? 2 : 1) != 1)
+    throw UserError(
+        "{}: num_transformer_submodules must be 1: virtual tokens stand before one text, an "
+        "encoder's where there is one",
+        where);
   const VirtualPrompt prompt{keys.size({"num_virtual_tokens"}, 0)};
   if (prompt.tokens < 1 || prompt.tokens > kMostVirtualTokens)
     throw UserError("{}: num_virtual_tokens must be from 1 to {}", where, kMostVirtualTokens);

@@ -74,7 +74,6 @@ std::vector<Variant> vectors() {
 }
 std::vector<Variant> prompts() {
   std::vector<Variant> all = variants_with(with_prompt);
-  std::erase_if(all, [](const Variant& variant) { return std::string_view(variant.name) == "t5"; });
   Settings ragged = testing::toy_settings();
   ragged.ragged = true;
   all.push_back({"ragged", with_prompt(ragged)});
@@ -91,6 +90,8 @@ std::vector<Variant> encoders() {
     narrow.ragged = true;
     all.push_back({name, with_encoder(narrow, kind)});
   }
+  all.push_back(
+      {"t5", with_encoder(testing::toy_family_settings(models::kT5), PromptEncoderKind::mlp)});
   return all;
 }
 

@@ -10,10 +10,8 @@ constexpr char kRowsName[] = "prompt_embeddings";
 
 void require_prompted(const models::ModelSpec& spec, const std::string& where) {
   const auto refuse = [&](std::string_view why) {
-    throw UserError("{}: virtual tokens stand before texts that a decoder writes, and {}", where,
-                    why);
+    throw UserError("{}: virtual tokens are of models that write texts, and {}", where, why);
   };
-  if (spec.is_encoder_decoder()) refuse("this model has an encoder");
   if (!spec.is_causal()) refuse("this model is an encoder");
   if (!layers::head_type(spec.head.kind).has_logits) refuse("this one has no logits");
 }

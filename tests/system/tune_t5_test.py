@@ -13,6 +13,8 @@ LAYOUTS = (("parallel.tensor=2",), ("parallel.tensor=2", "parallel.sequence=true
 
 
 LORA = ("tune.method=lora", "tune.rank=4", "tune.alpha=8")
+PROMPT = ("tune.method=prompt", "tune.virtual_tokens=4", "optimizer.lr=5e-2")
+MLP = ("tune.method=p_tuning", "tune.virtual_tokens=4", "tune.encoder_hidden=24", "optimizer.lr=3e-3")
 IA3 = ("tune.method=ia3", "tune.targets=[q, k, v, o, wi, wo]", "optimizer.lr=5e-2")
 
 
@@ -107,6 +109,27 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
         self.beside("lora", *LORA, "optimizer.lr=2e-2")
         self.same_under_every_layout("lora-layouts", *LORA)
 
+    def test_virtual_tokens_before_what_the_encoder_reads(self):
+        for name, settings in (("prompt", PROMPT), ("mlp", MLP)):
+            first, last = (json.loads(line) for line in self.tune_losses(name, *settings))
+            self.assertLess(last["loss"], 0.8 * first["loss"])
+            adapter = self.folder / name / "adapter"
+            config = json.loads((adapter / "adapter_config.json").read_text())
+            self.assertEqual((config["task_type"], config["num_transformer_submodules"]), ("SEQ_2_SEQ_LM", 1))
+            line = self.folder / "pair.jsonl"
+            line.write_text(json.dumps({"text": "the cat sees the dog", "target": "yes."}) + "\n")
+            scores = [run_json("evaluate", "score", "--checkpoint", self.model, "--input", line, *options)["nll"] for options in ((), ("--adapter", adapter))]
+            self.assertLess(scores[1], scores[0])
+            self.assertTrue(run_json("generate", "--checkpoint", self.model, "--adapter", adapter, "--prompt", "the cat sees the dog", "--max-new-tokens", 4,
+                                     "--temperature", 0, "--threads", 1)["text"])
+            self.same_under_every_layout(f"{name}-layouts", *settings)
+
+    def tune_losses(self, out, *settings):
+        """The first and the last line of a longer run's log."""
+        self.tune(out, *settings, "train.steps=60")
+        lines = (self.folder / out / "metrics.jsonl").read_text().splitlines()
+        return lines[0], lines[-1]
+
     def test_vectors_beside_both_stacks(self):
         self.beside("ia3", *IA3)
         self.same_under_every_layout("ia3-layouts", *IA3)
@@ -122,7 +145,7 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
         chats.write_text(json.dumps({"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]}) + "\n")
         for overrides, expected in (
                 (("tune.objective=dpo",), "tune.objective: dpo is not built for encoder-decoders"),
-                (("tune.method=prompt",), "tune.method: prompt is not built for encoder-decoders"),
+                (("tune.method=prompt", "tune.virtual_tokens=31"), "tune.virtual_tokens 31 leaves no room in the context of"),
                 (("tune.answer_length=33",), "tune.answer_length 33 is more than the context of"),
                 (("tune.answer_length=1",), "leave no room for a text and its end"),
                 ((f"tune.data={chats}",), "template"),
