@@ -191,15 +191,17 @@ Ia3 ia3_of(const ConfigKeys& keys, const std::string& where) {
 
 VirtualPrompt prompt_of(const ConfigKeys& keys, const std::string& where) {
   keys.absent("modules_to_save", "modules that were trained whole");
+  // Of an encoder-decoder peft has as many rows again, unless it is told not to, and reads them no
+  // more: its PeftModelForSeq2SeqLM puts the first ones before what the encoder reads.
   const bool has_encoder = keys.text("task_type", "") == "SEQ_2_SEQ_LM";
-  if (keys.integer({"num_transformer_submodules"}, has_encoder ? 2 : 1) != 1)
-    throw UserError(
-        "{}: num_transformer_submodules must be 1: virtual tokens stand before one text, an "
-        "encoder's where there is one",
-        where);
-  const VirtualPrompt prompt{keys.size({"num_virtual_tokens"}, 0)};
+  const int64_t parts = keys.integer({"num_transformer_submodules"}, has_encoder ? 2 : 1);
+  if (parts != 1 && !(has_encoder && parts == 2))
+    throw UserError("{}: num_transformer_submodules must be 1{}", where,
+                    has_encoder ? " or 2" : ": virtual tokens are for decoders");
+  VirtualPrompt prompt{keys.size({"num_virtual_tokens"}, 0)};
   if (prompt.tokens < 1 || prompt.tokens > kMostVirtualTokens)
     throw UserError("{}: num_virtual_tokens must be from 1 to {}", where, kMostVirtualTokens);
+  prompt.unread = (parts - 1) * prompt.tokens;
   keys.no_others(kHarmlessOfPrompts);
   return prompt;
 }

@@ -31,8 +31,8 @@ void AdapterSource::place_prompt(const adapters::VirtualPrompt& prompt, const Mo
       throw IntegrityError("{}: tensor {} is not {}", file_->path().string(), entry.name,
                            kRowsName);
   }
-  prompt_ = tensor(kRowsName, Shape{prompt.tokens, spec.table_width()});
-  parameters_ = prompt_->shape.num_elements();
+  prompt_ = tensor(kRowsName, Shape{prompt.tokens + prompt.unread, spec.table_width()});
+  parameters_ = prompt.tokens * spec.table_width();
   ranks_.emplace(layers::kTokenTableName, layers::AdapterRank::of_virtual_tokens(prompt.tokens));
 }
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tuning of encoder-decoders and of classifiers compared with peft and transformers, as tuning_oracle.py does of decoders.
 
-T5, mT5:   all weights, LoRA and IA3: what the encoder reads and the decoder learns is what the tokenizers library says; losses of
+T5, mT5:   all weights, LoRA, IA3, and virtual tokens before what the encoder reads, themselves or behind an encoder of their own: what the encoder reads and the decoder learns is what the tokenizers library says; losses of
            every step, and what trained after the last: the distance from float64 is at most 1.5 times that of peft (of all
            weights transformers) in float32, in the geometric mean over models of several seeds
 BERT:      LoRA and IA3 beside a classifier whose head trains too
@@ -21,13 +21,14 @@ import torch
 import transformers
 
 from comparison import TEXT, Checks, model_arguments, run
-from tuning_oracle import BETA1, EXAMPLES, RATES, SEEDS, STEPS, VOCABULARY, Distances, Tuning, distance, parameters_of, write_examples
+from tuning_oracle import BETA1, EXAMPLES, RATES, SEEDS, STEPS, VOCABULARY, Distances, Tuning, distance, parameters_of, rows_of, write_examples
 
 T5_SIZES = {"vocab_size": VOCABULARY, "d_model": 48, "d_kv": 12, "d_ff": 64, "num_layers": 2, "num_decoder_layers": 3, "num_heads": 4, "dropout_rate": 0,
             "pad_token_id": 0, "eos_token_id": VOCABULARY - 1, "decoder_start_token_id": 0}
 STACKS = {
     "t5": (T5_SIZES, [("full", {}), ("lora", {"targets": ["q", "v"], "rank": 4}), ("lora", {"targets": ["q", "k", "v", "o", "wi", "wo"], "rank": 5}), ("ia3", {}),
-                      ("ia3", {"targets": ["q", "o", "wi"]})]),
+                      ("ia3", {"targets": ["q", "o", "wi"]}), ("prompt", {"virtual_tokens": 6}),
+                      ("p_tuning", {"virtual_tokens": 6, "encoder": "mlp", "encoder_hidden": 24})]),
     "mt5": (T5_SIZES, [("full", {}), ("lora", {"targets": ["EncDecAttention.k", "SelfAttention.v", "wi_0", "wi_1", "wo"], "rank": 4}), ("ia3", {})]),
     "bert": ({"vocab_size": VOCABULARY, "max_position_embeddings": 96, "hidden_size": 48, "intermediate_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4,
               "hidden_dropout_prob": 0, "attention_probs_dropout_prob": 0},
@@ -77,6 +78,8 @@ run: {{threads: 1, seed: {seed}}}
         settings = {"tune__targets": f"[{', '.join(case['targets'])}]"} if "targets" in case else {}
         if "rank" in case:
             settings |= {"tune__rank": case["rank"], "tune__alpha": 2 * case["rank"]}
+        if "virtual_tokens" in case:
+            settings |= {f"tune__{key}": value for key, value in case.items()} | {"train__sequence_length": max(map(len, self.rows)) + case["virtual_tokens"]}
         rates = RATES[method], BETA1[method]
         if method == "full":
             losses = self.tune(out, method, **settings)
@@ -86,16 +89,38 @@ run: {{threads: 1, seed: {seed}}}
             return
         self.tune(out + "-start", method, **settings, train__steps=0)
         losses = self.tune(out, method, **settings)
-        result = safetensors.torch.load_file(self.folder / out / "adapter/adapter_model.safetensors")
-        self.compare_loss(self.loss_of, rates, losses, {key: value.double() for key, value in result.items()},
-                          lambda: self.with_adapter(self.folder / f"{out}-start/adapter", is_trainable=True), trained_of, distances)
+        result = {key: value.double() for key, value in safetensors.torch.load_file(self.folder / out / "adapter/adapter_model.safetensors").items()}
+        has_rows = "virtual_tokens" in case
+        self.compare_loss(self.loss_of, rates, losses, result, lambda: (self.behind if has_rows else self.beside_of)(self.folder / f"{out}-start", case),
+                          rows_of if has_rows else trained_of, distances)
         # It is read whole, nothing is left to chance, and it says there what it says here.
-        model = self.with_adapter(self.folder / out / "adapter", is_trainable=True)
-        distances.defaults.append(distance(trained_of(model), {key: value.double() for key, value in result.items()}) == 0)
+        model = self.with_adapter(self.folder / out / "adapter", is_trainable=not has_rows)
+        distances.defaults.append(distance((rows_of if has_rows else trained_of)(model), result) == 0)
         distances.read.append(self.difference(model.eval(), out, method, settings))
         if method == "ia3" and "targets" not in case:
             taken = peft.get_peft_model(self.opened(self.base), peft.IA3Config(task_type=self.TASK))
             distances.defaults.append({name for name in trained_of(taken) if name.endswith("ia3_l")} == {name for name in result if name.endswith("ia3_l")})
+
+
+    def beside_of(self, start, _):
+        return self.with_adapter(start / "adapter", is_trainable=True)
+
+    def behind(self, start, case):
+        """peft does not go on with rows that it reads; an encoder's are in the checkpoint, under its names."""
+        tensors = {}
+        for file in (start / "checkpoints/step-00000000").glob("*.safetensors"):
+            tensors |= safetensors.torch.load_file(file)
+        common = {"task_type": self.TASK, "num_virtual_tokens": case["virtual_tokens"], "num_transformer_submodules": 1}
+        if "encoder" not in case:
+            model = peft.get_peft_model(self.opened(self.base), peft.PromptTuningConfig(**common))
+            with torch.no_grad():
+                model.prompt_encoder["default"].embedding.weight.copy_(tensors["prompt.weight"])
+            return model
+        model = peft.get_peft_model(self.opened(self.base), peft.PromptEncoderConfig(**common, encoder_reparameterization_type=case["encoder"].upper(),
+                                                                                     encoder_hidden_size=case["encoder_hidden"]))
+        model.prompt_encoder["default"].load_state_dict({name.removeprefix("prompt."): tensor for name, tensor in tensors.items()
+                                                         if name.startswith("prompt.") and name != "prompt.weight"})
+        return model
 
 
 class EncoderDecoder(Stacks):
@@ -176,6 +201,8 @@ class Classifier(Stacks):
 
 
 def name_of(method, case):
+    if "virtual_tokens" in case:
+        return f"{method} of {case['virtual_tokens']}"
     return " ".join([method, ",".join(case.get("targets", ["by default"] if method == "ia3" else ["all"]))])
 
 
