@@ -61,7 +61,7 @@ struct Declaration {
   /// The kernels that read it take blocks.
   bool may_be_in_blocks = false;
   /// It trains beside the weights of the model, which do not (layers/product_factors.h,
-  /// layers/virtual_tokens.h), or instead of them as a head of classes may.
+  /// layers/virtual_tokens.h).
   bool is_added = false;
   /// It follows from others (derivation.h): a value and gradient sums, nothing of an optimizer's.
   bool is_derived = false;
