@@ -11,6 +11,7 @@
 
 #include "apps/evaluate_lines.h"
 #include "base/error.h"
+#include "store/classifier_head.h"
 
 namespace megalith::apps {
 namespace {
@@ -88,8 +89,15 @@ std::string label_of(const layers::HeadSpec& head, const std::vector<double>& ou
   return head.labels[static_cast<size_t>(best)];
 }
 
+/// With the head that an adapter may bring.
+store::ModelSource classifier_of(const CheckpointOptions& options) {
+  auto source = store::ModelSource::open(options.path);
+  return options.adapter ? store::with_head_of(std::move(source), *options.adapter)
+                         : std::move(source);
+}
+
 int classify(const CheckpointOptions& options, const std::string& input) {
-  const auto source = store::ModelSource::open(options.path);
+  const store::ModelSource source = classifier_of(options);
   const layers::HeadSpec& head = source.spec().head;
   inference::require_outputs(source.spec());
   const bool of_tokens = head.kind == layers::HeadKind::token_classification;

@@ -130,7 +130,7 @@ void write_adapter(const config::Recipe& recipe, const tune::AddedParameters& ad
   added.write(run / "adapter", best ? *best : *newest);
   log::info("the adapter is {}{}; {}", (run / "adapter").string(),
             best ? fmt::format(", of step {}", best->step()) : "",
-            recipe.classifies() ? "peft opens it, the head of classes with it"
+            recipe.classifies() ? "evaluate classify takes it as --adapter, its head with it"
                                 : "generate, evaluate and serve take it as --adapter");
 }
 

@@ -76,7 +76,20 @@ parallel: {{data_shards: 2}}
         self.tune(f"{name}-parts", *settings, "train.steps=20", "train.validate_every=20")
         self.tune(f"{name}-parts", *settings)
         self.assertEqual(self.digest(name), self.digest(f"{name}-parts"))
-        # This program has no place for the head of classes that the adapter brings.
+        # The adapter brings the head, and the labels; merged it is the family's classifier.
+        lines = self.folder / "pairs.jsonl"
+        rows = [json.loads(row) for row in self.rows[:12]]
+        lines.write_text("".join(json.dumps({"text": row["text"], "pair": row["pair"]}) + "\n" for row in rows))
+        merged = self.folder / f"{name}-merged"
+        run("convert", "--from", self.folder / "bert", "--to", merged, "--merge-adapter", adapter, "--format", "hf")
+        for options in (("--checkpoint", self.folder / "bert", "--adapter", adapter), ("--checkpoint", merged)):
+            said = run("evaluate", "classify", *options, "--input", lines, "--threads", 1, "--json").splitlines()
+            self.assertEqual([json.loads(line)["label"] for line in said], [row["label"] for row in rows])
+        # Of a model that predicts words it is none, nor of a classifier with another head.
+        other = self.folder / f"{name}-other"
+        self.tune(other.name, "tune.method=classify", "tune.objective=sft", "train.steps=1", "train.validate_every=1")
+        said = run("evaluate", "embed", "--checkpoint", other, "--adapter", adapter, "--input", lines, code=2)
+        self.assertIn("is of another head than", said)
         said = run("evaluate", "score", "--masked", "--checkpoint", self.folder / "bert", "--adapter", adapter, "--input", self.folder / "rows.jsonl", code=2)
         self.assertIn("modules_to_save", said)
 
