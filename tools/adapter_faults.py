@@ -48,7 +48,7 @@ ADAPTER_FAULTS = [
     Fault("names that only end alike taken", "src/adapters/module_names.cpp",
           "name.size() == end.size() || name[name.size() - end.size() - 1] == '.'", "true", "adapters_test", "Lora.NamesStandForTheEndsOfModules"),
     Fault("patterns in the alphabet's order", "src/adapters/peft_config.cpp",
-          "return lora_of(keys, Ordered::parse(text), where);", "return lora_of(keys, json, where);", "adapters_test", "PeftConfig.TheFirstPatternOfTheFileCounts"),
+          "return lora_of(keys, Ordered::parse(text), where, takes_heads);", "return lora_of(keys, json, where, takes_heads);", "adapters_test", "PeftConfig.TheFirstPatternOfTheFileCounts"),
     Fault("DoRA read as LoRA", "src/adapters/peft_config.cpp",
           '{"use_dora", "lora_bias", "use_qalora"}', '{"lora_bias", "use_qalora"}', "adapters_test", "PeftConfig.RefusesByName"),
     Fault("a fused module's rows all those of its first part", "src/store/adapter_source.cpp",
