@@ -9,6 +9,7 @@
 #include "families/families.h"
 #include "kernels/matmul/low_rank_blocks.h"
 #include "spec/head_types.h"
+#include "store/classifier_head.h"
 
 namespace megalith::store {
 namespace {

@@ -34,11 +34,6 @@ inline constexpr std::string_view kModulePrefix = "base_model.model.";
 /// What the parameters of a head begin with.
 inline constexpr std::string_view kHeadBegin = "head.";
 
-/// A tensor of a classifier's head as such a folder has it, in f32 and our layout. IntegrityError
-/// when it is missing or misshapen.
-std::vector<std::byte> head_values(const checkpoint::SafetensorsFile& file,
-                                   const models::TensorMap& map);
-
 class AdapterSource {
  public:
   /// UserError when `folder` has no adapter, or its configuration asks for what has no code here,

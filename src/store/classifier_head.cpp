@@ -9,11 +9,9 @@
 #include "adapters/peft_config.h"
 #include "base/file.h"
 #include "base/json_fault.h"
-#include "checkpoint/safetensors.h"
 #include "checkpoint/safetensors_folder.h"
 #include "families/families.h"
 #include "families/hugging_face.h"
-#include "models/foreign_map.h"
 #include "spec/head_types.h"
 #include "store/adapter_source.h"
 

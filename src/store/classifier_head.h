@@ -3,8 +3,12 @@
 // whole beside factors or vectors of a body that stayed as it was.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
+#include <vector>
 
+#include "checkpoint/safetensors.h"
+#include "models/foreign_map.h"
 #include "store/model_source.h"
 
 namespace megalith::store {
@@ -15,5 +19,10 @@ namespace megalith::store {
 /// What the folder has not of the head is `base`'s own; IntegrityError when that has none either,
 /// or a tensor has another shape.
 ModelSource with_head_of(ModelSource base, const std::filesystem::path& folder);
+
+/// A tensor of a classifier's head as such a folder has it, in f32 and our layout. IntegrityError
+/// when it is missing or misshapen.
+std::vector<std::byte> head_values(const checkpoint::SafetensorsFile& file,
+                                   const models::TensorMap& map);
 
 }  // namespace megalith::store
