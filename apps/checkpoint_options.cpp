@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <utility>
 
 #include "base/file.h"
 #include "base/subtree.h"
 #include "store/adapter_source.h"
+#include "store/classifier_head.h"
 
 namespace megalith::apps {
 
@@ -134,6 +136,12 @@ inference::InferenceModel::Options laid_out(const CheckpointOptions& options,
 }
 
 }  // namespace
+
+store::ModelSource open_classifier(const CheckpointOptions& options) {
+  auto source = store::ModelSource::open(options.path);
+  if (!options.adapter) return source;
+  return store::with_head_of(std::move(source), *options.adapter);
+}
 
 inference::InferenceModel::Options model_options(const CheckpointOptions& options,
                                                  const store::ModelSource& source) {

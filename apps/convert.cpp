@@ -18,6 +18,7 @@
 #include "inference/inference_model.h"
 #include "inference/sequence_reader.h"
 #include "store/adapter_source.h"
+#include "store/classifier_head.h"
 #include "store/model_source.h"
 
 namespace megalith::apps {
@@ -92,7 +93,7 @@ class MergeCheck {
  public:
   /// UserError or IntegrityError about the adapter, before anything is converted.
   explicit MergeCheck(const Conversion& o)
-      : original_(store::ModelSource::open(o.from)),
+      : original_(store::with_head_of(store::ModelSource::open(o.from), *o.adapter)),
         adapter_(store::AdapterSource::open(*o.adapter, original_)) {
     const int64_t count = std::min<int64_t>(original_.spec().context, kTokens);
     for (int64_t i = 0; i < count; ++i)

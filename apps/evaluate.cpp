@@ -48,11 +48,12 @@ void print_score(std::span<const int32_t> ids, const std::vector<double>& logpro
 /// Of an encoder-decoder.
 int score_targets(const CheckpointOptions& options, const store::ModelSource& source,
                   const std::string& input) {
+  const int64_t virtual_tokens = virtual_tokens_of(options, source);
   std::vector<TargetReading> lines;
   std::string asked;
   for_each_line(input, [&](std::string_view line) {
     lines.push_back(target_of_line(line, source));
-    inference::check_target(source.spec(), lines.back().ids, lines.back().target);
+    inference::check_target(source.spec(), lines.back().ids, lines.back().target, virtual_tokens);
     asked += fmt::format("{} {}\n", lines.back().ids, lines.back().target);
   });
   on_model_ranks(options, source, asked, [&](const ModelRank& rank) {

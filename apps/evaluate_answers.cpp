@@ -35,7 +35,7 @@ struct AnswerOptions {
 constexpr size_t kQuestionsAtOnce = 32;
 
 store::ModelSource open_answering(const AnswerOptions& o) {
-  auto source = store::ModelSource::open(o.checkpoint.path);
+  auto source = open_classifier(o.checkpoint);
   const layers::HeadKind kind = source.spec().head.kind;
   if (kind != layers::HeadKind::question_answering) {
     throw UserError(
@@ -157,6 +157,7 @@ void add_answers(CLI::App& parent, Invocation& invocation) {
                   "--output said.json\n");
   auto o = std::make_shared<AnswerOptions>();
   o->checkpoint.declare(c);
+  o->checkpoint.declare_adapter(c);
   c.add_option("--input", o->input, "questions in SQuAD's JSON")->required();
   c.add_option("--output", o->output, "a file for the answers, {\"id\": \"text\"}");
   c.add_option("--length", o->length, "most tokens of a window; the model's context at most")

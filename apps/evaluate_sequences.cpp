@@ -89,7 +89,7 @@ std::string label_of(const layers::HeadSpec& head, const std::vector<double>& ou
 }
 
 int classify(const CheckpointOptions& options, const std::string& input) {
-  const auto source = store::ModelSource::open(options.path);
+  const store::ModelSource source = open_classifier(options);
   const layers::HeadSpec& head = source.spec().head;
   inference::require_outputs(source.spec());
   const bool of_tokens = layers::reads_each_token(head.kind);

@@ -26,7 +26,7 @@ struct TagOptions {
 constexpr size_t kTextsAtOnce = 64;
 
 store::ModelSource open_tagging(const TagOptions& o) {
-  auto source = store::ModelSource::open(o.checkpoint.path);
+  auto source = open_classifier(o.checkpoint);
   const layers::HeadSpec& head = source.spec().head;
   if (head.kind != layers::HeadKind::token_classification) {
     throw UserError(
@@ -116,6 +116,7 @@ void add_tags(CLI::App& parent, Invocation& invocation) {
                   "  megalith evaluate tags --checkpoint bert-ner --input test.jsonl --json\n");
   auto o = std::make_shared<TagOptions>();
   o->checkpoint.declare(c);
+  o->checkpoint.declare_adapter(c);
   c.add_option("--input", o->input,
                "words with tags: lines {\"tokens\", \"ner_tags\"} (.jsonl), or CoNLL's columns")
       ->required();

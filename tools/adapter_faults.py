@@ -48,7 +48,7 @@ ADAPTER_FAULTS = [
     Fault("names that only end alike taken", "src/adapters/module_names.cpp",
           "name.size() == end.size() || name[name.size() - end.size() - 1] == '.'", "true", "adapters_test", "Lora.NamesStandForTheEndsOfModules"),
     Fault("patterns in the alphabet's order", "src/adapters/peft_config.cpp",
-          "return lora_of(keys, Ordered::parse(text), where);", "return lora_of(keys, json, where);", "adapters_test", "PeftConfig.TheFirstPatternOfTheFileCounts"),
+          "return lora_of(keys, Ordered::parse(text), where, takes_heads);", "return lora_of(keys, json, where, takes_heads);", "adapters_test", "PeftConfig.TheFirstPatternOfTheFileCounts"),
     Fault("biases that were trained read as none", "src/adapters/peft_config.cpp",
           '{"lora_bias", "use_qalora"}', '{"use_qalora"}', "adapters_test", "PeftConfig.RefusesByName"),
     Fault("DoRA read as LoRA", "src/adapters/peft_config.cpp",

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <string_view>
 
 #include "apps/recipe_options.h"
 #include "apps/sample_writer.h"
@@ -34,14 +35,38 @@ namespace {
 
 /// The model that is trained: the one that is there, or a classifier of it.
 models::ModelSpec tuned_model(const store::ModelSource& model, const config::Recipe& recipe) {
-  if (recipe.tune.method == config::TuneMethod::classify)
-    return tune::classifier_of(model.spec(), recipe.tune);
-  if (!model.spec().is_causal() || model.spec().is_encoder_decoder()) {
+  if (recipe.classifies()) return tune::classifier_of(model.spec(), recipe.tune);
+  if (!model.spec().is_causal()) {
+    throw UserError("{}: tune.method {} learns the next token, and model.family {} has no decoder",
+                    recipe.tune.model, recipe.tune.method, model.spec().family);
+  }
+  if (model.spec().is_encoder_decoder() && recipe.compares()) {
     throw UserError(
-        "{}: tune.method {} learns the next token, and model.family {} is not a decoder alone",
-        recipe.tune.model, recipe.tune.method, model.spec().family);
+        "{}: tune.objective: dpo is not built for encoder-decoders, as model.family {} is",
+        recipe.tune.model, model.spec().family);
   }
   return model.spec();
+}
+
+/// Of an encoder-decoder what its decoder reads of a sample.
+void check_answers(const models::ModelSpec& model, const config::Recipe& recipe) {
+  const int64_t length = recipe.tune.answer_length;
+  if (!model.is_encoder_decoder()) {
+    if (length > 0)
+      throw UserError(
+          "recipe: tune.answer_length is of encoder-decoders, and model.family {} is none; take it "
+          "out of the recipe",
+          model.family);
+    return;
+  }
+  if (length > model.context) {
+    throw UserError("recipe: tune.answer_length {} is more than the context of {}, {}", length,
+                    recipe.tune.model, model.context);
+  }
+  if (length == 1 || recipe.train.sequence_length == 1)
+    throw UserError(
+        "recipe: train.sequence_length and tune.answer_length leave no room for a text and its "
+        "end; set 2 and more");
 }
 
 /// What a recipe says of the model and only the model can tell.
@@ -50,6 +75,7 @@ void check_sizes(const store::ModelSource& model, const config::Recipe& recipe) 
     throw UserError("recipe: train.sequence_length {} is more than the context of {}, {}",
                     recipe.train.sequence_length, recipe.tune.model, model.spec().context);
   }
+  check_answers(model.spec(), recipe);
   const auto rows = [&](int shards) { return model.spec().padded_vocab(shards); };
   if (const int64_t count = virtual_tokens_of(recipe);
       count > 0 && count > model.spec().context - 2) {
@@ -95,6 +121,20 @@ std::shared_ptr<const void> compare_with_start(const Samples& training, const Sa
   return reference;
 }
 
+/// What reads the adapter that a run has trained.
+std::string_view who_takes_it(const config::Recipe& recipe) {
+  if (!recipe.classifies()) return "generate, evaluate and serve take it as --adapter";
+  switch (recipe.tune.task) {
+    case config::ClassifyTask::sequence_classification:
+      break;
+    case config::ClassifyTask::token_classification:
+      return "evaluate tags and classify take it as --adapter, its head with it";
+    case config::ClassifyTask::question_answering:
+      return "evaluate answers takes it as --adapter, its head with it";
+  }
+  return "evaluate classify takes it as --adapter, its head with it";
+}
+
 /// The newest checkpoint of a run that is over, or the best that it kept, as PEFT's folder beside
 /// its report.
 void write_adapter(const config::Recipe& recipe, const tune::AddedParameters& added) {
@@ -103,8 +143,8 @@ void write_adapter(const config::Recipe& recipe, const tune::AddedParameters& ad
   if (!newest) return;  // it was stopped before its first save
   const auto best = recipe.checkpoint.keep_best ? train::best_kept(*newest) : std::nullopt;
   added.write(run / "adapter", best ? *best : *newest);
-  log::info("the adapter is {}{}; generate, evaluate and serve take it as --adapter",
-            (run / "adapter").string(), best ? fmt::format(", of step {}", best->step()) : "");
+  log::info("the adapter is {}{}; {}", (run / "adapter").string(),
+            best ? fmt::format(", of step {}", best->step()) : "", who_takes_it(recipe));
 }
 
 /// What trains beside the model, and how that is held meanwhile.
@@ -142,7 +182,7 @@ int tune_model(const RecipeOptions& options, const TrainingOptions& extra, bool 
   const std::vector<config::Recipe> recipes = tune::recipes_of_seeds(recipe);
   for (const config::Recipe& one : recipes)
     if (extra.restart) check_restart(one, "tune.model", one.tune.model, options.path);
-  const auto added = tune::added_parameters(recipe.tune, model.spec(), model.tensor_shards());
+  const auto added = tune::added_parameters(recipe.tune, spec, model.tensor_shards());
   const Samples training = read_samples(recipe.tune.data, "tune.data", recipe, model, true);
   const Samples validation =
       recipe.train.validate_every == 0
@@ -171,7 +211,7 @@ int tune_model(const RecipeOptions& options, const TrainingOptions& extra, bool 
                      if (added) train_beside(model, *added, candidate, s);
                    });
                settings.predicted_per_sample =
-                   most_learned < settings.sequence_length() ? most_learned : 0;
+                   most_learned < settings.loss_length() ? most_learned : 0;
                return settings;
              },
          .training_samples = [samples](const engine::Settings&) { return samples.source; },

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/training/tune_samples.h"
 
+#include <fmt/format.h>
+
 #include <map>
+#include <optional>
 
 #include "base/file.h"
+#include "base/integer.h"
 #include "base/log.h"
 #include "chat/conversation.h"
 #include "layers/virtual_tokens.h"
@@ -41,6 +45,22 @@ int32_t end_id_of(const store::ModelSource& model, const std::string& where) {
   return *end;
 }
 
+/// An answer that a decoder begins is a text of its own.
+std::optional<int32_t> decoder_start_of(const models::ModelSpec& model) {
+  if (!model.is_encoder_decoder()) return std::nullopt;
+  return narrow<int32_t>(model.decoder_start);
+}
+
+/// How long both sides of the examples may be.
+tune::LengthRule length_rule(const config::Recipe& recipe, const char* key,
+                             const store::ModelSource& model) {
+  const int64_t length =
+      recipe.train.sequence_length > 0 ? recipe.train.sequence_length : model.spec().context;
+  if (!model.spec().is_encoder_decoder()) return {key, length, recipe.tune.overlong};
+  const int64_t answer = recipe.tune.answer_length > 0 ? recipe.tune.answer_length : length;
+  return {key, answer, recipe.tune.overlong, length, end_id_of(model, recipe.tune.model)};
+}
+
 /// What `read` makes of what makes ids of lines.
 template <typename Read>
 auto with_form(const config::Recipe& recipe, const store::ModelSource& model, const Read& read) {
@@ -55,7 +75,8 @@ auto with_form(const config::Recipe& recipe, const store::ModelSource& model, co
                                .fields = tune::FieldTemplate(only_fields ? given : kDefaultTemplate,
                                                              "recipe: tune.template"),
                                .only_fields = only_fields,
-                               .before = layers::virtual_ids(model.spec().vocab, virtual_tokens)};
+                               .before = layers::virtual_ids(model.spec().vocab, virtual_tokens),
+                               .decoder_start = decoder_start_of(model.spec())};
   return read(form);
 }
 
@@ -107,20 +128,35 @@ std::vector<tune::Example> read_classified(const std::vector<std::string>& files
   return tune::read_labelled(files, tokenizer, recipe.tune.labels, rule, counts);
 }
 
+double percent_full(const data::BatchSource& source, int64_t tokens, int64_t of_sample) {
+  return 100.0 * static_cast<double>(tokens) /
+         static_cast<double>(source.samples_per_epoch() * of_sample);
+}
+
 /// How `count` examples or pairs of some files fit into samples.
 template <typename Source>
 void say_sizes(const Source& source, const char* units, int64_t count, const tune::LengthRule& rule,
                const tune::ExampleCounts& counts) {
-  const int64_t length = rule.most_tokens, room = source.samples_per_epoch() * length;
+  const int64_t length = rule.most_tokens, long_ones = counts.dropped + counts.truncated;
   log::info("{}: {} {} of {} lines, {} tokens ({} learned) in {} samples of {} ({:.1f} % full)",
             rule.key, count, units, counts.lines, source.num_tokens(), source.num_learned(),
-            source.samples_per_epoch(), length,
-            100.0 * static_cast<double>(source.num_tokens()) / static_cast<double>(room));
-  if (counts.dropped + counts.truncated > 0) {
-    log::warning("{}: {} {} longer than {} tokens: {} left out, {} truncated", rule.key,
-                 counts.dropped + counts.truncated, units, length, counts.dropped,
-                 counts.truncated);
+            source.samples_per_epoch(), length, percent_full(source, source.num_tokens(), length));
+  if (long_ones > 0) {
+    log::warning("{}: {} {} longer than {} tokens{}: {} left out, {} truncated", rule.key,
+                 long_ones, units, length,
+                 rule.most_read > 0 ? fmt::format(" to answer or, {} of them, {} to read",
+                                                  counts.long_read, rule.most_read)
+                                    : "",
+                 counts.dropped, counts.truncated);
   }
+}
+
+/// And of an encoder what it reads of them.
+void say_read(const tune::ExampleSource& source, const tune::LengthRule& rule) {
+  if (rule.most_read == 0) return;
+  log::info("{}: of each sample an encoder reads {} tokens, {} of all ({:.1f} % full)", rule.key,
+            rule.most_read, source.num_read(),
+            percent_full(source, source.num_read(), rule.most_read));
 }
 
 }  // namespace
@@ -131,17 +167,16 @@ int64_t virtual_tokens_of(const config::Recipe& recipe) {
 
 Samples read_samples(const std::vector<std::string>& files, const char* key,
                      const config::Recipe& recipe, const store::ModelSource& model, bool shuffle) {
-  const int64_t length =
-      recipe.train.sequence_length > 0 ? recipe.train.sequence_length : model.spec().context;
-  const tune::LengthRule rule{key, length, recipe.tune.overlong};
+  const tune::LengthRule rule = length_rule(recipe, key, model);
   tune::ExampleCounts counts;
-  const tune::ExampleSourceOptions options{.sequence_length = length,
+  const tune::ExampleSourceOptions options{.sequence_length = rule.most_tokens,
                                            .vocab_size = model.spec().vocab,
                                            .virtual_tokens = virtual_tokens_of(recipe),
                                            .seed = static_cast<uint64_t>(recipe.run.seed),
                                            .shuffle = shuffle,
                                            .numbers = recipe.tune.labels.size() == 1,
-                                           .spans = recipe.answers_questions()};
+                                           .spans = recipe.answers_questions(),
+                                           .encoder_length = rule.most_read};
   if (recipe.compares()) {
     const auto source = std::make_shared<const tune::PreferenceSource>(
         with_form(recipe, model,
@@ -152,13 +187,14 @@ Samples read_samples(const std::vector<std::string>& files, const char* key,
     say_sizes(*source, "pairs", source->num_pairs(), rule, counts);
     return {source, source->most_learned(), source};
   }
-  const auto examples = recipe.tune.method == config::TuneMethod::classify
+  const auto examples = recipe.classifies()
                             ? read_classified(files, recipe, model, rule, counts)
                             : with_form(recipe, model, [&](const tune::ExampleForm& form) {
                                 return tune::read_examples(files, form, rule, counts);
                               });
   const auto source = std::make_shared<const tune::ExampleSource>(examples, options);
   say_sizes(*source, "examples", source->num_examples(), rule, counts);
+  say_read(*source, rule);
   return {source, source->most_learned(), nullptr, source};
 }
 

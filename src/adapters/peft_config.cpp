@@ -41,14 +41,23 @@ constexpr std::string_view kHarmlessOfPrompts =
 /// Starts that leave the base's weights as they are.
 constexpr std::string_view kPlainStarts[] = {"gaussian", "eva", "orthogonal"};
 
-void refuse_others(const ConfigKeys& keys) {
+/// Unless a classifier's head may be among them.
+void refuse_whole_modules(const ConfigKeys& keys, bool takes_heads) {
+  if (takes_heads) {
+    keys.find("modules_to_save");
+  } else {
+    keys.absent("modules_to_save", "modules that were trained whole");
+  }
+}
+
+void refuse_others(const ConfigKeys& keys, bool takes_heads) {
   const std::string bias = keys.text("bias", "none");
   if (bias != "none") {
     throw UserError("{}: bias {} is not supported: only none, biases that were not trained",
                     keys.where(), ConfigKeys::shown(bias));
   }
   for (const char* const flag : {"lora_bias", "use_qalora"}) keys.only(flag, false);
-  keys.absent("modules_to_save", "modules that were trained whole");
+  refuse_whole_modules(keys, takes_heads);
   keys.absent("target_parameters", "adapters of single parameters");
   keys.absent("trainable_token_indices", "trained rows of the table of tokens");
   keys.absent("layer_replication", "layers that are used several times");
@@ -149,8 +158,9 @@ ModuleNames targets_of(const ConfigKeys& keys, grammars::WorkBudget& budget) {
   return *targets;
 }
 
-Lora lora_of(const ConfigKeys& keys, const Ordered& ordered, const std::string& where) {
-  refuse_others(keys);
+Lora lora_of(const ConfigKeys& keys, const Ordered& ordered, const std::string& where,
+             bool takes_heads) {
+  refuse_others(keys, takes_heads);
   grammars::WorkBudget budget;
   Lora lora;
   lora.rank = rank_from(keys.integer({"r"}, lora.rank), where + ": r");
@@ -170,8 +180,8 @@ Lora lora_of(const ConfigKeys& keys, const Ordered& ordered, const std::string& 
   return lora;
 }
 
-Ia3 ia3_of(const ConfigKeys& keys, const std::string& where) {
-  keys.absent("modules_to_save", "modules that were trained whole");
+Ia3 ia3_of(const ConfigKeys& keys, const std::string& where, bool takes_heads) {
+  refuse_whole_modules(keys, takes_heads);
   grammars::WorkBudget budget;
   Ia3 ia3;
   ia3.targets = targets_of(keys, budget);
@@ -193,19 +203,24 @@ Ia3 ia3_of(const ConfigKeys& keys, const std::string& where) {
 
 VirtualPrompt prompt_of(const ConfigKeys& keys, const std::string& where) {
   keys.absent("modules_to_save", "modules that were trained whole");
-  if (keys.integer({"num_transformer_submodules"}, 1) != 1)
-    throw UserError("{}: num_transformer_submodules must be 1: virtual tokens are for decoders",
-                    where);
-  const VirtualPrompt prompt{keys.size({"num_virtual_tokens"}, 0)};
+  // Of an encoder-decoder peft has as many rows again, unless it is told not to, and reads them no
+  // more: its PeftModelForSeq2SeqLM puts the first ones before what the encoder reads.
+  const bool has_encoder = keys.text("task_type", "") == "SEQ_2_SEQ_LM";
+  const int64_t parts = keys.integer({"num_transformer_submodules"}, has_encoder ? 2 : 1);
+  if (parts != 1 && !(has_encoder && parts == 2))
+    throw UserError("{}: num_transformer_submodules must be 1{}", where,
+                    has_encoder ? " or 2" : ": virtual tokens are for decoders");
+  VirtualPrompt prompt{keys.size({"num_virtual_tokens"}, 0)};
   if (prompt.tokens < 1 || prompt.tokens > kMostVirtualTokens)
     throw UserError("{}: num_virtual_tokens must be from 1 to {}", where, kMostVirtualTokens);
+  prompt.unread = (parts - 1) * prompt.tokens;
   keys.no_others(kHarmlessOfPrompts);
   return prompt;
 }
 
 }  // namespace
 
-PeftConfig parse_peft_config(std::string_view text, const std::string& where) {
+PeftConfig parse_peft_config(std::string_view text, const std::string& where, bool takes_heads) {
   if (const auto fault = json_fault(text)) throw UserError("{}: {}", where, *fault);
   const Json json = Json::parse(text);
   if (!json.is_object()) throw UserError("{}: must be a JSON object", where);
@@ -213,8 +228,8 @@ PeftConfig parse_peft_config(std::string_view text, const std::string& where) {
   if (!json.contains("peft_type") && json.contains("config"))
     return parse_bottleneck_config(json, where);
   const std::string method = keys.text("peft_type", "");
-  if (method == kLora) return lora_of(keys, Ordered::parse(text), where);
-  if (method == kIa3) return ia3_of(keys, where);
+  if (method == kLora) return lora_of(keys, Ordered::parse(text), where, takes_heads);
+  if (method == kIa3) return ia3_of(keys, where, takes_heads);
   if (method == kPromptTuning || method == kPTuning) return prompt_of(keys, where);
   throw UserError("{}: peft_type {} is not supported; this program reads {}, {}, {} and {}", where,
                   ConfigKeys::shown(method), kLora, kIa3, kPromptTuning, kPTuning);

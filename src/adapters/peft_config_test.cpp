@@ -82,7 +82,13 @@ TEST(PeftConfig, ReadsVirtualTokens) {
   EXPECT_THAT(prompt_fault({{"num_virtual_tokens", nullptr}}), HasSubstr("num_virtual_tokens"));
   EXPECT_THAT(prompt_fault({{"num_virtual_tokens", 1 << 17}}), HasSubstr("from 1 to 65536"));
   EXPECT_THAT(prompt_fault({{"num_transformer_submodules", 2}}),
-              HasSubstr("num_transformer_submodules must be 1"));
+              HasSubstr("num_transformer_submodules must be 1: virtual tokens are for decoders"));
+  const Json two = {{"task_type", "SEQ_2_SEQ_LM"}, {"num_transformer_submodules", 2}};
+  EXPECT_EQ(parsed_prompt(two).tokens, 8);
+  EXPECT_EQ(parsed_prompt(two).unread, 8);
+  EXPECT_EQ(parsed_prompt({{"task_type", "SEQ_2_SEQ_LM"}}).unread, 0);
+  EXPECT_THAT(prompt_fault({{"task_type", "SEQ_2_SEQ_LM"}, {"num_transformer_submodules", 3}}),
+              HasSubstr("must be 1 or 2"));
   EXPECT_THAT(prompt_fault({{"modules_to_save", {"lm_head"}}}), HasSubstr("modules_to_save"));
   EXPECT_THAT(prompt_fault({{"num_tasks", 2}}), HasSubstr("num_tasks"));
   EXPECT_THAT(prompt_fault({{"peft_type", "MULTITASK_PROMPT_TUNING"}}),

@@ -57,9 +57,10 @@ parallel.tensor parallel.pipeline parallel.data parallel.sequence parallel.chunk
 parallel.schedule parallel.tensor_shards parallel.data_shards parallel.context parallel.expert
 parallel.deadline_seconds
 tune.method tune.objective tune.model tune.data tune.validation tune.template tune.overlong
-tune.quantize tune.rank tune.alpha tune.dropout tune.rslora tune.dora tune.targets tune.adapter_dim
-tune.task tune.labels tune.stride tune.virtual_tokens tune.prompt_init tune.prompt_text tune.encoder
-tune.encoder_hidden tune.encoder_layers tune.beta tune.label_smoothing tune.seeds
+tune.answer_length tune.quantize tune.rank tune.alpha tune.dropout tune.rslora tune.dora
+tune.targets tune.adapter_dim tune.task tune.labels tune.stride tune.virtual_tokens
+tune.prompt_init tune.prompt_text tune.encoder tune.encoder_hidden tune.encoder_layers tune.beta
+tune.label_smoothing tune.seeds
 )";
 
 TEST(Catalogue, KeysAreFrozen) {

@@ -191,13 +191,14 @@ struct Recipe {
   void visit(FieldVisitor& v);
   /// Whether it tunes a model that is there: what it says of models is then that one's.
   bool tunes() const { return !tune.model.empty(); }
-  /// Whether what it tunes learns where in a text the answer to a question stands.
-  bool answers_questions() const {
-    return tunes() && tune.method == TuneMethod::classify &&
-           tune.task == ClassifyTask::question_answering;
-  }
   /// Whether what it tunes learns from pairs of answers.
   bool compares() const { return tunes() && tune.objective == TuneObjective::dpo; }
+  /// Whether what it tunes becomes a classifier.
+  bool classifies() const { return tunes() && tune.objective == TuneObjective::classify; }
+  /// Whether what it tunes learns where in a text the answer to a question stands.
+  bool answers_questions() const {
+    return classifies() && tune.task == ClassifyTask::question_answering;
+  }
 };
 
 /// Replaces each 0 that means "derive it": model.kv_heads, model.ffn (4 hidden), train.micro_batch

@@ -102,7 +102,8 @@ void TrainSection::visit(FieldVisitor& v) {
   v.field("hours", hours, "time to train for, in hours", between(-1, 1e6));
   v.field(
       "sequence_length", sequence_length,
-      "tokens of a training sample, with spans those of the encoder; 0: model.context, the most",
+      "tokens of a training sample, of an encoder-decoder those of the encoder; 0: model.context, "
+      "the most",
       between(0, 1 << 28));
   v.field("init", init,
           "weights to begin with, a fresh optimizer beside them: a run, a checkpoint, a Hugging "

@@ -1,20 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a recipe leaves to others of its values.
 #include <numeric>
+#include <utility>
 
 #include "base/integer.h"
 #include "config/recipe.h"
 
 namespace megalith::config {
+namespace {
+
+/// Methods that are short for all weights and an objective, unless it is said to be another one.
+void name_objective(TuneSection& tune) {
+  for (const auto& [method, objective] :
+       {std::pair{TuneMethod::dpo, TuneObjective::dpo},
+        std::pair{TuneMethod::classify, TuneObjective::classify}}) {
+    if (tune.method != method) continue;
+    if (tune.objective != TuneObjective::sft && tune.objective != objective) return;
+    tune.method = TuneMethod::full;
+    tune.objective = objective;
+  }
+}
+
+}  // namespace
 
 void resolve(Recipe& recipe) {
   ModelSection& m = recipe.model;
   TrainSection& t = recipe.train;
   if (m.kv_heads == 0) m.kv_heads = m.heads;
-  if (recipe.tune.method == TuneMethod::dpo) {
-    recipe.tune.method = TuneMethod::full;
-    recipe.tune.objective = TuneObjective::dpo;
-  }
+  name_objective(recipe.tune);
   // What says the same as 0 is 0, so that a recipe from before these keys is equal to one after.
   if (divides(m.heads, m.hidden) && m.head_dim == m.hidden / m.heads) m.head_dim = 0;
   if (m.ffn == 0) m.ffn = checked_multiply(4, m.hidden).value_or(0);

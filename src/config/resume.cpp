@@ -180,6 +180,7 @@ constexpr auto kRules = std::to_array<ResumeRule>({
     {"tune.validation", allowed, {}},
     {"tune.template", needs_allow, kOrder},
     {"tune.overlong", needs_allow, kOrder},
+    {"tune.answer_length", needs_allow, kOrder},
     {"tune.quantize", needs_allow, kOther},
     {"tune.rank", refused, kShape},
     {"tune.alpha", needs_allow, kOther},

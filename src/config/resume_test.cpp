@@ -194,6 +194,7 @@ const std::map<OnResume, std::set<std::string>> kJudgements = {
       "numerics",
       "parallel.tensor_shards",
       "parallel.data_shards",
+      "tune.answer_length",
       "tune.prompt_init",
       "tune.prompt_text",
       "tune.beta",

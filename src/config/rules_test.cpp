@@ -351,6 +351,21 @@ TEST(Recipe, AMethodDpoIsAnObjectiveOfAllWeights) {
   EXPECT_TRUE(r.compares());
 }
 
+TEST(Recipe, AMethodClassifyIsAnObjectiveOfAllWeights) {
+  Recipe r;
+  r.tune.model = "model";
+  r.tune.method = TuneMethod::classify;
+  resolve(r);
+  EXPECT_EQ(r.tune.method, TuneMethod::full);
+  EXPECT_TRUE(r.classifies());
+  EXPECT_FALSE(r.compares());
+  // What says two things stays as it is, to be refused.
+  r.tune.method = TuneMethod::dpo;
+  resolve(r);
+  EXPECT_EQ(r.tune.method, TuneMethod::dpo);
+  EXPECT_TRUE(r.classifies());
+}
+
 TEST(Recipe, ResolveIsIdempotentAndMicroBatchFitsTheRamp) {
   Recipe r = sound();
   r.train.global_batch = 32;

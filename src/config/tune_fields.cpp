@@ -34,11 +34,11 @@ void TuneSection::visit(FieldVisitor& v) {
       "full: all weights train; lora: low-rank factors (Hu et al. 2022); ia3: learned vectors (Liu "
       "et al. 2022); adapter: bottlenecks behind attention and MLP (Houlsby et al. 2019); prompt: "
       "virtual tokens before texts (Lester et al. 2021); p_tuning: the same made by an encoder "
-      "(Liu et al. 2021); classify: all, under a head of classes; dpo: full with objective dpo");
+      "(Liu et al. 2021); classify and dpo: full with that objective");
   v.field(
       "objective", objective,
-      "sft: the answers of lines; dpo: which of two answers is preferred (Rafailov et al. 2023), "
-      "beside every method but classify");
+      "sft: the answers of lines; dpo: which of two answers is preferred (Rafailov et al. 2023); "
+      "classify: classes, as task says, under a head of them, which trains too (full, lora, ia3)");
   v.field("model", model,
           "the model to tune: a run, a checkpoint, a Hugging Face folder or a GGUF file; of the "
           "section model only dropout counts then, and corpora are not read");
@@ -52,19 +52,15 @@ void TuneSection::visit(FieldVisitor& v) {
           "a text with {field} of the lines, the last one the answer; or of chats a file "
           "NAME.jinja; empty: {input} {output}, and the model's own chat template");
   v.field("overlong", overlong, "examples longer than a sample; refuse: the file is no good");
+  v.field("answer_length", answer_length,
+          "of an encoder-decoder: tokens of a sample that its decoder reads; 0: as many as its "
+          "encoder, train.sequence_length",
+          between(0, 1 << 28));
   v.field("quantize", quantize,
           "weights beside which others train (lora, ia3, adapter, prompt, p_tuning), in memory: "
-          "stored: "
-          "as the model's files have them, blocks as blocks; else rounded to blocks of 8 or 4 bits "
-          "(QLoRA, Dettmers et al. 2023), tables of tokens and of logits to q8_0");
-  v.field("rank", rank, "of the factors (lora)", between(1, 1 << 16));
-  v.field("alpha", alpha, "scale of the factors' product: alpha / rank (lora)", between(0, 1e6));
-  v.field("dropout", dropout, "of what the factors read (lora)", from_below(0, 1));
-  v.field("rslora", rank_stabilised, "alpha / sqrt(rank) (lora, Kalajdzievski 2023)");
-  v.field("dora", magnitudes, "magnitudes beside the factors (lora, Liu et al. 2024)");
-  v.field("targets", targets,
-          "modules, whole or from a point on; empty: all (lora), PEFT's of the family (ia3)");
-  v.field("adapter_dim", adapter_dim, "size of the bottlenecks (adapter)", between(1, 1 << 16));
+          "stored: as the model's files have them, blocks as blocks; else rounded to blocks of 8 "
+          "or 4 bits (QLoRA, Dettmers et al. 2023), tables of tokens and of logits to q8_0");
+  visit_beside(v);
   visit_classes(v);
   visit_virtual_tokens(v);
   v.field("beta", beta,
@@ -78,6 +74,17 @@ void TuneSection::visit(FieldVisitor& v) {
       "how many runs, one after another, of the seeds run.seed, run.seed + 1 and so on, each in "
       "a folder of its own below run.out; their validations are then compared",
       between(1, 1000), InFingerprint::no);
+}
+
+void TuneSection::visit_beside(FieldVisitor& v) {
+  v.field("rank", rank, "of the factors (lora)", between(1, 1 << 16));
+  v.field("alpha", alpha, "scale of the factors' product: alpha / rank (lora)", between(0, 1e6));
+  v.field("dropout", dropout, "of what the factors read (lora)", from_below(0, 1));
+  v.field("rslora", rank_stabilised, "alpha / sqrt(rank) (lora, Kalajdzievski 2023)");
+  v.field("dora", magnitudes, "magnitudes beside the factors (lora, Liu et al. 2024)");
+  v.field("targets", targets,
+          "modules, whole or from a point on; empty: all (lora), PEFT's of the family (ia3)");
+  v.field("adapter_dim", adapter_dim, "size of the bottlenecks (adapter)", between(1, 1 << 16));
 }
 
 void TuneSection::visit_classes(FieldVisitor& v) {

@@ -18,8 +18,8 @@ enum class ClassifyTask : uint8_t {
   token_classification,
   question_answering
 };
-/// What is learned of a line: its answer, or which of two is preferred.
-enum class TuneObjective : uint8_t { sft, dpo };
+/// What is learned of a line: its answer, which of two is preferred, or the class of its text.
+enum class TuneObjective : uint8_t { sft, dpo, classify };
 /// What the rows of virtual tokens begin as.
 enum class PromptInit : uint8_t { vocabulary, text, random };
 /// What their rows are made by (prompts/prompt_encoder.h).
@@ -45,7 +45,7 @@ struct EnumNames<config::ClassifyTask> {
 };
 template <>
 struct EnumNames<config::TuneObjective> {
-  static constexpr std::array<std::string_view, 2> names = {"sft", "dpo"};
+  static constexpr std::array<std::string_view, 3> names = {"sft", "dpo", "classify"};
 };
 template <>
 struct EnumNames<config::PromptInit> {
@@ -75,6 +75,7 @@ struct TuneSection {
   std::vector<std::string> data, validation;
   std::string template_text;
   Overlong overlong = Overlong::drop;
+  int64_t answer_length = 0;  // 0: train.sequence_length
   FrozenWeights quantize = FrozenWeights::stored;
   int64_t rank = 8;
   double alpha = 16;
@@ -107,6 +108,7 @@ struct TuneSection {
   void visit(FieldVisitor& v);
 
  private:
+  void visit_beside(FieldVisitor& v);
   void visit_classes(FieldVisitor& v);
   void visit_virtual_tokens(FieldVisitor& v);
 };

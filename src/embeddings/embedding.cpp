@@ -186,7 +186,7 @@ void Embedding::backward_both(Context& context, const Batch& batch, View dy_TH,
                               View dencoder_TH) const {
   MEGA_CHECK(positions_ == nullptr && types_ == nullptr && !norm_ && !projection_,
              "an encoder-decoder's embedding is its table of tokens");
-  if (!tokens_->trainable()) return;
+  if (!tokens_->trainable() && virtual_ == nullptr) return;
   device::Tensor gathered[2];
   View dy[2];
   const Batch* const streams[] = {batch.encoder, &batch};
@@ -197,15 +197,19 @@ void Embedding::backward_both(Context& context, const Batch& batch, View dy_TH,
           context.exec, {own, own, context.row_dropout(*streams[i], 0, site_of(*streams[i]))});
     }
     dy[i] = of_all_tokens(context, *streams[i], own, gathered[i]);
-    if (scale_ != 1) kernels::scale(context.exec, dy[i], scale_);
   }
-  for (int64_t sample = 0; sample < batch.num_samples; ++sample) {
+  if (virtual_ != nullptr) virtual_->backward(context, *batch.encoder, vocab_, dy[0]);
+  if (!tokens_->trainable()) return;
+  for (const View& stream : dy)
+    if (scale_ != 1) kernels::scale(context.exec, stream, scale_);
+  for (size_t s = 0; s + 1 < batch.cu_seqlens.size(); ++s) {
     for (size_t i = 0; i < 2; ++i) {
-      const int64_t tokens = exact_div(streams[i]->num_tokens, batch.num_samples);
-      kernels::embedding_backward(
-          context.exec,
-          {dy[i].rows(sample * tokens, tokens), streams[i]->ids_T.rows(sample * tokens, tokens),
-           tokens_->declaration().shard.begin, tokens_->gradient_sum()});
+      const int64_t begin = streams[i]->cu_seqlens[s];
+      const int64_t tokens = streams[i]->cu_seqlens[s + 1] - begin;
+      if (tokens == 0) continue;
+      kernels::embedding_backward(context.exec,
+                                  {dy[i].rows(begin, tokens), streams[i]->ids_T.rows(begin, tokens),
+                                   tokens_->declaration().shard.begin, tokens_->gradient_sum()});
     }
   }
 }

@@ -37,6 +37,10 @@ std::vector<Variant> variants_with(const With& with) {
   narrow.weights = narrow.activations = DType::bf16;
   narrow.ragged = true;
   all.push_back({"llama bf16", with(narrow)});
+  // Products of both stacks, and those that make keys and values of the encoder's rows.
+  Settings t5 = testing::toy_family_settings(models::kT5);
+  t5.ragged = true;
+  all.push_back({"t5", with(t5)});
   // The weights stay, and so does what is kept of inputs; gradients have scales all the same, and
   // what is computed again in backward has the codes of forward.
   using precision::ScalingPolicy;
@@ -48,8 +52,17 @@ std::vector<Variant> variants_with(const With& with) {
   return all;
 }
 
+/// A classifier, whose head trains too.
+Settings classes() {
+  Settings settings = testing::toy_sequence_settings(layers::HeadKind::sequence_classification);
+  settings.ragged = true;
+  settings.trains_head = true;
+  return settings;
+}
+
 std::vector<Variant> factors() {
   std::vector<Variant> all = variants_with([](const Settings& s) { return with_factors(s); });
+  all.push_back({"classes", with_factors(classes())});
   all.push_back({"dropout", with_factors(testing::toy_settings(), 0.2)});
   all.push_back(
       {"delayed, dropout",
@@ -57,9 +70,22 @@ std::vector<Variant> factors() {
                     0.2)});
   return all;
 }
-std::vector<Variant> magnitudes() { return variants_with(with_magnitudes); }
-std::vector<Variant> bottlenecks() { return variants_with(with_bottlenecks); }
-std::vector<Variant> vectors() { return variants_with(with_vectors); }
+std::vector<Variant> magnitudes() {
+  std::vector<Variant> all = variants_with(with_magnitudes);
+  all.push_back({"classes", with_magnitudes(classes())});
+  return all;
+}
+std::vector<Variant> bottlenecks() {
+  std::vector<Variant> all = variants_with(with_bottlenecks);
+  // They are for decoders alone.
+  std::erase_if(all, [](const Variant& v) { return v.settings.model.is_encoder_decoder(); });
+  return all;
+}
+std::vector<Variant> vectors() {
+  std::vector<Variant> all = variants_with(with_vectors);
+  all.push_back({"classes", with_vectors(classes())});
+  return all;
+}
 std::vector<Variant> prompts() {
   std::vector<Variant> all = variants_with(with_prompt);
   Settings ragged = testing::toy_settings();
@@ -78,6 +104,8 @@ std::vector<Variant> encoders() {
     narrow.ragged = true;
     all.push_back({name, with_encoder(narrow, kind)});
   }
+  all.push_back(
+      {"t5", with_encoder(testing::toy_family_settings(models::kT5), PromptEncoderKind::mlp)});
   return all;
 }
 

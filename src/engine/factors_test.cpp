@@ -85,6 +85,25 @@ TEST(Factors, AStateHoldsThemAlone) {
             3 * 2 * testing::toy_adapter_ranks(rank.settings.model).size());
 }
 
+TEST(Factors, AHeadOfClassesTrainsWithThem) {
+  Settings settings = testing::toy_sequence_settings(layers::HeadKind::sequence_classification);
+  settings.trains_head = true;
+  OneRank rank(with_factors(settings));
+  const auto is_trained = [](const std::string& name) {
+    return low_rank::is_factor(name) || name.starts_with("head.");
+  };
+  const auto before = rank.weights();
+  rank.train(3, kRate);
+  for (const auto& [name, values] : rank.weights())
+    EXPECT_EQ(values != before.at(name), is_trained(name)) << name;
+  size_t of_head = 0;
+  for (const StateTensor& tensor : state_list(rank.engine)) {
+    EXPECT_TRUE(is_trained(tensor.name) || tensor.optimizer) << tensor.name;
+    of_head += tensor.name.starts_with("head.") ? 1 : 0;
+  }
+  EXPECT_EQ(of_head, 4u);  // a dense layer and the outputs
+}
+
 /// An adapter beside `plain` of the values that the factors of `trained` have.
 layers::Adapter adapter_of(OneRank& trained, OneRank& plain, bool magnitudes) {
   const auto products = testing::toy_factors(plain.settings.model);

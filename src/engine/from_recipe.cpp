@@ -127,7 +127,8 @@ Settings settings_of(const config::Recipe& r, const models::ModelSpec& model,
   Settings s;
   s.model = model;
   s.model.dropout = r.model.dropout;
-  if (layers::head_type(s.model.head.kind).has_logits) check_objective(r.train.objective, s.model);
+  if (layers::head_type(s.model.head.kind).has_logits && !r.tunes())
+    check_objective(r.train.objective, s.model);
   s.layout.tensor = narrow<int>(r.parallel.tensor);
   s.layout.pipeline = narrow<int>(r.parallel.pipeline);
   s.layout.data = narrow<int>(r.parallel.data);
@@ -162,6 +163,8 @@ Settings settings_of(const config::Recipe& r, const models::ModelSpec& model,
           s.decoder_length, s.model.context);
     }
   }
+  if (r.tunes() && s.model.is_encoder_decoder())
+    s.decoder_length = r.tune.answer_length > 0 ? r.tune.answer_length : s.sequence_length();
   s.batch = {r.train.global_batch, r.train.ramp_start, r.train.ramp_increment,
              r.train.ramp_samples};
   s.schedule.kind = r.optimizer.schedule;

@@ -64,8 +64,8 @@ void check_tensor_shards(const Settings& s, std::vector<std::string>& faults) {
   if (s.model.is_encoder_decoder() && s.loss_length() % shards != 0) {
     faults.push_back(fmt::format(
         "parallel.sequence needs parallel.tensor_shards {} to divide the decoder's {} tokens; set "
-        "another train.sequence_length, train.spans.rate or train.spans.mean_length, or "
-        "parallel.sequence: false",
+        "another train.sequence_length, train.spans.rate, train.spans.mean_length or "
+        "tune.answer_length, or parallel.sequence: false",
         shards, s.loss_length()));
   }
 }
@@ -193,7 +193,9 @@ std::vector<std::string> Settings::fp8_products() const {
 parameters::DeclarationRule Settings::declaration_rule() const {
   if (formats.empty() && !trains_beside_weights()) return optim::freezing_rule(frozen);
   return [freezes = optim::freezing_rule(frozen), stored = formats,
-          added_alone = trains_beside_weights()](parameters::Declaration& declaration) {
+          added_alone = trains_beside_weights(),
+          head = trains_head](parameters::Declaration& declaration) {
+    if (head && declaration.name.starts_with("head.")) declaration.is_added = true;
     if (added_alone) declaration.trainable = declaration.is_added;
     if (freezes) freezes(declaration);
     const auto found = stored.find(declaration.name);

@@ -196,6 +196,57 @@ TEST(VirtualTokens, WithTheRowsOfTokensAreTheseTokens) {
   }
 }
 
+/// Of an encoder-decoder those before what the encoder reads.
+TEST(VirtualTokens, WithTheRowsOfTokensAnEncoderReadsTheseTokens) {
+  const Ids before = {7, 3, 30, 3}, text = {1, 5, 2, 9, 3}, target = {4, 4, 8, 1};
+  const auto device = device::make_cpu_device(1);
+  inference::InferenceModel model(spec_of("t5"), *device, {});
+  for (parameters::Parameter& parameter : model.parameters().all()) {
+    std::vector<float> values(static_cast<size_t>(parameter.local_elements()));
+    parameters::initial_value(parameter, 3, DType::f32, values.data());
+    device->wait(device->copy_to_device(parameter.mutable_compute(), values.data()));
+  }
+  inference::InferenceEngine& engine = model.engine();
+  const std::vector<double> expected = engine.score_target(joined(before, text), target);
+  auto whole = engine.begin(joined(before, text), 4);
+  const std::vector<float> logits = engine.extend(whole.cache, whole.ids);
+  const auto adapter = testing::prompt_of_tokens(model.spec(), model.parameters(), *device, before);
+  engine.model().set_adapter(adapter.get());
+  EXPECT_EQ(engine.score_target(text, target), expected);
+  auto begun = engine.begin(text, 4);
+  EXPECT_EQ(begun.ids, whole.ids);
+  EXPECT_EQ(engine.extend(begun.cache, begun.ids), logits);
+  EXPECT_EQ(begun.cache.capacity(), whole.cache.capacity());
+  const auto context = static_cast<size_t>(engine.spec().context);
+  EXPECT_EQ(engine.score_target(Ids(context - 4, 1), target).size(), target.size());
+  EXPECT_THROW(engine.score_target(Ids(context - 3, 1), target), UserError);
+  EXPECT_THROW(engine.begin(Ids(context - 3, 1), 1), UserError);
+}
+
+TEST(VirtualTokens, BeforeAnEncodersTextsAreTrainedAsTheyAreServed) {
+  Settings settings = testing::toy_family_settings(models::kT5);
+  settings.model.dropout = 0;
+  const Settings tuned = with_prompt(settings);
+  OneRank trained(tuned), plain(settings);
+  const auto start = trained.weights();
+  trained.train(2, tuned.schedule.peak);
+  for (const auto& [name, values] : trained.weights())
+    EXPECT_EQ(values != start.at(name), name == prompts::kTableName) << name;
+  layers::Adapter adapter(
+      plain.engine.parameters(), *plain.device,
+      {{std::string(layers::kTokenTableName), layers::AdapterRank::of_virtual_tokens(3)}});
+  const std::string table(prompts::kTableName);
+  for (auto& [weight, factors] : adapter.factors())
+    plain.device->copy(factors.virtual_PE, trained.engine.parameters().find(table)->compute());
+  inference::InferenceEngine served(plain.engine.model()), learned(trained.engine.model());
+  const Ids text = {1, 5, 2, 9, 3}, target = {4, 4, 8, 1};
+  const std::vector<double> without = served.score_target(text, target);
+  plain.engine.model().set_adapter(&adapter);
+  EXPECT_EQ(served.score_target(text, target), learned.score_target(text, target));
+  EXPECT_NE(served.score_target(text, target), without);
+  plain.engine.model().set_adapter(nullptr);
+}
+
 TEST(VirtualTokens, TakeTheirPlaceOfTheContext) {
   const auto device = device::make_cpu_device(1);
   inference::InferenceModel model(spec_of("llama"), *device, {});

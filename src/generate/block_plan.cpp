@@ -75,7 +75,10 @@ void run_largest_passes(inference::InferenceEngine& engine, const inference::KvB
   const inference::BlockTables tables(
       blocks.groups().size(),
       std::vector<int32_t>(static_cast<size_t>(kernels::kv_cache_blocks(context))));
-  if (reads) engine.read(blocks, ids, tables);
+  if (reads) {
+    const int64_t text = context - engine.model().virtual_tokens();
+    engine.read(blocks, std::span(ids).first(static_cast<size_t>(text)), tables);
+  }
   // Some memory is by the longest run of a pass, some by sequence: for each number of them, the
   // first takes all that it can.
   for (int64_t sequences = 1; sequences <= limits.sequences; ++sequences) {

@@ -24,7 +24,7 @@ Generated generate(inference::InferenceEngine& model, const text::Tokenizer* tok
   const int64_t positions =
       std::min(begun + std::min(options.max_new_tokens, spec.context), spec.context);
   const BlockStore::Size size{.positions = positions,
-                              .memory = reads ? tokens : 0,
+                              .memory = reads ? before + tokens : 0,
                               .lines = options.beams,
                               .common = begun};
   std::vector<int64_t> draft_blocks;

@@ -109,6 +109,41 @@ TEST_P(BehindVirtualTokens, TheTextIsThatBehindTheTokensWhoseRowsTheyAre) {
   }
 }
 
+/// Before what an encoder reads they are the tokens whose rows they are, alone and in a batch.
+TEST(BehindVirtualTokensAlone, AnEncoderReadsThemBeforeThePrompt) {
+  Model m(spec_named("t5"));
+  const Ids before = {9, 4, 31}, prompt = {5, 1, 17, 5, 8};
+  Ids both = before;
+  both.insert(both.end(), prompt.begin(), prompt.end());
+  const auto adapter =
+      testing::prompt_of_tokens(m.model.spec(), m.model.parameters(), *m.device, before);
+  GenerateOptions options{.max_new_tokens = 12, .top_logprobs = 2};
+  options.sampling = {.temperature = 0.9, .seed = 6, .repetition_penalty = 1.3};
+  const Generated expected = m.write({.prompt = both, .options = options});
+  const Generated without = m.write({.prompt = prompt, .options = options});
+  EXPECT_NE(without.logprobs, expected.logprobs);
+  m.model.engine().model().set_adapter(adapter.get());
+  const Generated mine = m.write({.prompt = prompt, .options = options});
+  EXPECT_EQ(mine.ids, expected.ids);
+  EXPECT_EQ(mine.top_logprobs, expected.top_logprobs);
+  m.model.engine().model().set_adapter(nullptr);
+  BatchGenerator generator(
+      m.model.engine(), nullptr,
+      {.limits = {4, 8, 4},
+       .blocks = std::vector<int64_t>(inference::kv_groups(m.model.spec()).size(), 16)});
+  std::vector<Generated> results(2);
+  for (size_t i = 0; i < 2; ++i) {
+    Request request{.prompt = prompt, .options = options};
+    if (i == 1) request.adapter = {{adapter.get(), [](const layers::Adapter*) {}}, 1};
+    request.on_end = [&, i](Generated end) { results[i] = std::move(end); };
+    ASSERT_TRUE(generator.submit(std::move(request)));
+  }
+  while (generator.step()) {
+  }
+  EXPECT_EQ(results[0].logprobs, without.logprobs);
+  EXPECT_EQ(results[1].logprobs, expected.logprobs);
+}
+
 /// Draws are by the place in the text, penalties and bans of what it says; and these are what they
 /// would be of one written by hand behind each pass.
 TEST(BehindVirtualTokensAlone, WhatWasSaidBeforeIsTheText) {

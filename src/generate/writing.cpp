@@ -15,7 +15,7 @@ Writing::Writing(Request request, const WritingModel& model)
     : request_(std::move(request)),
       reads_(model.spec.is_encoder_decoder()),
       drawable_(model.drawable),
-      virtual_(static_cast<size_t>(model.virtual_tokens)),
+      virtual_(reads_ ? 0 : static_cast<size_t>(model.virtual_tokens)),
       begin_(monotonic_seconds()) {
   const models::ModelSpec& spec = model.spec;
   const std::vector<int32_t>& prompt = request_.prompt;
@@ -31,7 +31,7 @@ Writing::Writing(Request request, const WritingModel& model)
   }
   if (reads_) {
     sequence_.ids = {narrow<int32_t>(spec.decoder_start)};
-    sequence_.memory = std::ssize(prompt);
+    sequence_.memory = model.virtual_tokens + std::ssize(prompt);
   } else {
     sequence_.ids = layers::virtual_ids(spec.vocab, model.virtual_tokens);
     sequence_.ids.insert(sequence_.ids.end(), prompt.begin(), prompt.end());

@@ -84,12 +84,13 @@ void check_scorable(const models::ModelSpec& spec, std::span<const int32_t> ids,
 }
 
 void check_target(const models::ModelSpec& spec, std::span<const int32_t> ids,
-                  std::span<const int32_t> target) {
+                  std::span<const int32_t> target, int64_t virtual_tokens) {
   check_predicts(spec, "scoring");
   if (!spec.is_encoder_decoder())
     throw UserError(
         "a target beside the text is for encoder-decoders, and this model has one stack");
-  check_ids(spec, ids, spec.context);
+  const int64_t read = spec.context - virtual_tokens;
+  check_ids(spec, ids, read);
   if (!target.empty()) check_ids(spec, target, spec.context);
 }
 
@@ -128,13 +129,13 @@ std::vector<double> InferenceEngine::score(std::span<const int32_t> ids) {
 
 std::vector<double> InferenceEngine::score_target(std::span<const int32_t> ids,
                                                   std::span<const int32_t> target) {
-  check_target(spec(), ids, target);
+  check_target(spec(), ids, target, model_.virtual_tokens());
   if (target.empty()) return {};
   std::vector<int32_t> before = {narrow<int32_t>(spec().decoder_start)};
   before.insert(before.end(), target.begin(), target.end() - 1);
   TextSequences sequences = one_sequence(before);
   sequences.targets.assign(target.begin(), target.end());
-  const TextBatch read(model_.device(), one_sequence(ids));
+  const TextBatch read(model_.device(), one_sequence(behind_virtual(ids)));
   const TextBatch written(model_.device(), std::move(sequences));
   layers::Batch batch = written.batch();
   batch.encoder = &read.batch();
@@ -143,7 +144,7 @@ std::vector<double> InferenceEngine::score_target(std::span<const int32_t> ids,
 
 void InferenceEngine::read(const KvBlocks& blocks, std::span<const int32_t> ids,
                            const BlockTables& tables, const layers::Adapter* adapter) {
-  const KeptRows kept(model_.device(), blocks.groups(), ids, tables);
+  const KeptRows kept(model_.device(), blocks.groups(), behind_virtual(ids, adapter), tables);
   const layers::Batch& batch = kept.batch();
   layers::Context context = model_.inference_context();
   if (adapter != nullptr) context.adapter = adapter;
@@ -165,17 +166,15 @@ InferenceEngine::Beginning InferenceEngine::begin(std::span<const int32_t> promp
   check_generates(spec());
   std::vector<int32_t> ids(prompt.begin(), prompt.end());
   const bool reads = spec().is_encoder_decoder();
+  const int64_t context = spec().context, before = model_.virtual_tokens();
   if (reads) {
-    check_ids(spec(), prompt, spec().context);
+    check_ids(spec(), prompt, context - before);
     ids = {narrow<int32_t>(spec().decoder_start)};
   }
-  const int64_t context = spec().context;
-  Beginning beginning{
-      KvCache(model_,
-              std::min(model_.virtual_tokens() + std::ssize(ids) + std::min(new_tokens, context),
-                       context),
-              reads ? std::ssize(prompt) : 0),
-      std::move(ids)};
+  const int64_t begun = std::ssize(ids) + (reads ? 0 : before);
+  Beginning beginning{KvCache(model_, std::min(begun + std::min(new_tokens, context), context),
+                              reads ? before + std::ssize(prompt) : 0),
+                      std::move(ids)};
   if (reads) read(beginning.cache.blocks_, prompt, beginning.cache.tables_);
   return beginning;
 }
@@ -269,7 +268,7 @@ InferenceEngine::StepResult InferenceEngine::step(const KvBlocks& blocks,
 
 std::vector<float> InferenceEngine::extend(KvCache& cache, std::span<const int32_t> ids) {
   std::vector<int32_t> read;
-  if (cache.length() == 0) read = virtual_ids();
+  if (cache.length() == 0 && !spec().is_encoder_decoder()) read = virtual_ids();
   check_ids(spec(), ids, cache.capacity() - cache.length() - std::ssize(read));
   read.insert(read.end(), ids.begin(), ids.end());
   ids = read;

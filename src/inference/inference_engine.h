@@ -47,7 +47,7 @@ void check_scorable(const models::ModelSpec& spec, std::span<const int32_t> ids,
                     int64_t virtual_tokens = 0);
 /// And that score_target() would.
 void check_target(const models::ModelSpec& spec, std::span<const int32_t> ids,
-                  std::span<const int32_t> target);
+                  std::span<const int32_t> target, int64_t virtual_tokens = 0);
 
 class InferenceEngine {
  public:
@@ -56,8 +56,8 @@ class InferenceEngine {
 
   engine::ShardedModel& model() { return model_; }
   const models::ModelSpec& spec() const { return model_.spec(); }
-  /// Tokens of a text that it reads at most: those behind its virtual ones, which all it reads of
-  /// one stack stands behind (ShardedModel::virtual_tokens), are the text's.
+  /// Tokens of a text that it reads at most: those behind its virtual ones, which all stands behind
+  /// that one stack or an encoder reads (ShardedModel::virtual_tokens), are the text's.
   int64_t context() const { return spec().context - model_.virtual_tokens(); }
 
   /// log p(ids[i + 1] | ids[0 .. i]) for every i, in one pass; 1 <= n <= context() ids. Collective;
@@ -98,8 +98,9 @@ class InferenceEngine {
   using SeeLogits = FunctionRef<void(std::span<const float> logits)>;
   std::vector<double> step(const KvBlocks& blocks, std::span<const SequenceRows> rows,
                            SeeLogits see);
-  /// The encoder of an encoder-decoder reads `ids`; what cross attention needs of them goes to the
-  /// last group's blocks of `tables`. `adapter`: null: that of the model. Collective.
+  /// The encoder of an encoder-decoder reads `ids`, behind the virtual tokens; what cross attention
+  /// needs of them goes to the last group's blocks of `tables`. `adapter`: null: that of the model.
+  /// Collective.
   void read(const KvBlocks& blocks, std::span<const int32_t> ids, const BlockTables& tables,
             const layers::Adapter* adapter = nullptr);
   /// What the last stage made of such logits, told to all stages. Collective.
@@ -108,8 +109,15 @@ class InferenceEngine {
   }
 
  private:
-  std::vector<int32_t> virtual_ids() const {
-    return layers::virtual_ids(spec().vocab, model_.virtual_tokens());
+  std::vector<int32_t> virtual_ids(const layers::Adapter* adapter = nullptr) const {
+    return layers::virtual_ids(spec().vocab, model_.virtual_tokens(adapter));
+  }
+  /// What is read of a text, behind the virtual tokens.
+  std::vector<int32_t> behind_virtual(std::span<const int32_t> ids,
+                                      const layers::Adapter* adapter = nullptr) const {
+    std::vector<int32_t> all = virtual_ids(adapter);
+    all.insert(all.end(), ids.begin(), ids.end());
+    return all;
   }
   std::vector<double> logprobs(const layers::Batch& batch);
   void see_logits(layers::Context& context, std::span<const SequenceRows> rows, ConstView x_TH,

@@ -25,6 +25,10 @@ std::function<void(const std::filesystem::path&, const checkpoint::Reader&)> wri
   };
 }
 
+std::string and_head(const TrainedHead& head) {
+  return head.tensors.empty() ? "" : fmt::format(", and a head of {}", head.parameters());
+}
+
 /// Rows before texts, themselves or behind an encoder, with what a run says of them.
 AddedParameters virtual_tokens(const config::TuneSection& tune, const models::ModelSpec& spec,
                                const std::string& description,
@@ -59,23 +63,26 @@ std::optional<AddedParameters> added_parameters(const config::TuneSection& tune,
     // They live as long as the modules, of which they are a part.
     const std::shared_ptr<const low_rank::FactoredProducts> products(lora, &lora->products);
     return AddedParameters{
-        fmt::format("lora: {} factors of rank {}{} beside {} products, {} parameters",
+        fmt::format("lora: {} factors of rank {}{} beside {} products, {} parameters{}",
                     lora->of.modules.size(), tune.rank, tune.magnitudes ? " with magnitudes" : "",
-                    products->products.size(), lora->parameters),
-        [products](engine::Settings& settings) {
+                    products->products.size(), lora->parameters, and_head(lora->of.head)),
+        [products, has_head = !lora->of.head.tensors.empty()](engine::Settings& settings) {
           settings.factors = low_rank::factors_of(products, settings.masters);
+          settings.trains_head = has_head;
         },
         writer_of(lora, tune)};
   }
   if (tune.method == config::TuneMethod::ia3) {
     const auto ia3 = std::make_shared<const Ia3Modules>(ia3_modules(tune, spec, tensor_shards));
     const std::shared_ptr<const ia3::MultipliedProducts> products(ia3, &ia3->products);
-    return AddedParameters{fmt::format("ia3: {} vectors beside {} products, {} parameters",
-                                       ia3->of.modules.size(), products->size(), ia3->parameters),
-                           [products](engine::Settings& settings) {
-                             settings.factors = ia3::vectors_of(products, settings.masters);
-                           },
-                           writer_of(ia3, tune)};
+    return AddedParameters{
+        fmt::format("ia3: {} vectors beside {} products, {} parameters{}", ia3->of.modules.size(),
+                    products->size(), ia3->parameters, and_head(ia3->of.head)),
+        [products, has_head = !ia3->of.head.tensors.empty()](engine::Settings& settings) {
+          settings.factors = ia3::vectors_of(products, settings.masters);
+          settings.trains_head = has_head;
+        },
+        writer_of(ia3, tune)};
   }
   if (tune.method == config::TuneMethod::adapter) {
     const BottleneckModules made = bottleneck_modules(tune, spec, tensor_shards);

@@ -14,8 +14,8 @@ struct FamilyTargets {
   std::vector<std::string> targets;
 };
 
-/// TRANSFORMERS_MODELS_TO_IA3_TARGET_MODULES_MAPPING of peft 0.21; the last three families, which
-/// it does not know, have the modules that hold keys and values, and what ends the MLP.
+/// TRANSFORMERS_MODELS_TO_IA3_TARGET_MODULES_MAPPING of peft 0.21; the last five families, which it
+/// does not know, have the modules that hold keys and values, and what ends the MLP.
 const FamilyTargets kFamilies[] = {{"gpt2", {"c_attn", "mlp.c_proj"}},
                                    {"gpt_neox", {"query_key_value", "dense_4h_to_h"}},
                                    {"llama", {"k_proj", "v_proj", "down_proj"}},
@@ -25,9 +25,15 @@ const FamilyTargets kFamilies[] = {{"gpt2", {"c_attn", "mlp.c_proj"}},
                                    {"gemma", {"q_proj", "v_proj", "down_proj"}},
                                    {"gemma2", {"q_proj", "v_proj", "down_proj"}},
                                    {"gemma3_text", {"q_proj", "v_proj", "down_proj"}},
+                                   {"t5", {"k", "v", "wo"}},
+                                   {"mt5", {"k", "v", "wi_1"}},
+                                   {"bert", {"key", "value", "output.dense"}},
+                                   {"roberta", {"key", "value", "output.dense"}},
                                    {"phi3", {"qkv_proj", "down_proj"}},
                                    {"olmo2", {"k_proj", "v_proj", "down_proj"}},
-                                   {"starcoder2", {"k_proj", "v_proj", "mlp.c_proj"}}};
+                                   {"starcoder2", {"k_proj", "v_proj", "mlp.c_proj"}},
+                                   {"albert", {"key", "value", "ffn_output"}},
+                                   {"modernbert", {"Wqkv", "mlp.Wo"}}};
 
 std::vector<std::string> targets_of(const config::TuneSection& tune, const std::string& family) {
   if (!tune.targets.empty()) return tune.targets;

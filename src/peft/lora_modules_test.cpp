@@ -4,8 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
 #include "base/error.h"
 #include "families/families.h"
+#include "families/hugging_face.h"
 
 namespace megalith::tune {
 namespace {
@@ -77,6 +81,52 @@ TEST(LoraModules, WithoutTargetsAreAllProductsOfTheLayers) {
   EXPECT_TRUE(gpt2.of.fan_in_fan_out);
   ASSERT_EQ(gpt2.of.modules.size(), 2u);
   EXPECT_EQ(gpt2.of.modules[0].name, "transformer.h.0.attn.c_proj");
+}
+
+TEST(LoraModules, OfT5AreOfBothStacksAndBetweenThem) {
+  const LoraModules lora = made("t5", {});
+  EXPECT_THAT(lora.of.targets, ElementsAre("k", "o", "q", "v", "wi", "wo"));
+  EXPECT_EQ(lora.of.modules.size(), 2u * 6 + 2 * 10);
+  EXPECT_EQ(lora.of.task, "SEQ_2_SEQ_LM");
+  const LoraModules cross = made("t5", {"EncDecAttention.v"});
+  ASSERT_EQ(cross.of.modules.size(), 2u);
+  EXPECT_EQ(cross.of.modules[0].name, "decoder.block.0.layer.1.EncDecAttention.v");
+  // A key of 8, then its value, head by head.
+  const auto& kv = cross.products.products.at("layers.0.cross.kv.weight");
+  for (size_t o = 0; o < kv.by_output.size(); ++o)
+    EXPECT_EQ(kv.by_output[o].size(), o % 16 < 8 ? 0 : 3) << o;
+  EXPECT_EQ(made("mt5", {"wi_1"}).of.modules.size(), 4u);
+}
+
+TEST(LoraModules, ClassifiersHaveTheirTaskAndTheirHead) {
+  using layers::HeadKind;
+  const struct {
+    HeadKind kind;
+    const char* task;
+    size_t dense;  // tensors before the outputs
+  } kinds[] = {{HeadKind::sequence_classification, "SEQ_CLS", 2},
+               {HeadKind::token_classification, "TOKEN_CLS", 0},
+               {HeadKind::question_answering, "QUESTION_ANS", 0}};
+  const models::Family& bert = models::family_named("bert", "test");
+  for (const auto& [kind, task, dense] : kinds) {
+    const auto found = std::ranges::find(bert.others, kind, &models::HeadClass::head);
+    ASSERT_TRUE(found != bert.others.end()) << task;
+    auto config =
+        nlohmann::ordered_json::parse(models::hugging_face_config(spec_of("bert"), DType::f32, {}));
+    config["architectures"] = {found->name};
+    if (kind == HeadKind::sequence_classification)
+      config["problem_type"] = "single_label_classification";
+    if (kind != HeadKind::question_answering) config["id2label"] = {{"0", "no"}, {"1", "yes"}};
+    const models::ModelSpec spec = models::parse_hugging_face_config(config.dump(), "test").model;
+    EXPECT_EQ(spec.head.kind, kind);
+    config::TuneSection tune;
+    tune.targets = {"query"};
+    const LoraModules lora = lora_modules(tune, spec, 1);
+    EXPECT_EQ(lora.of.task, task);
+    EXPECT_EQ(lora.of.head.tensors.size(), dense + 2) << task;
+    EXPECT_THAT(lora.of.head.config, HasSubstr(found->name));
+  }
+  EXPECT_TRUE(made("llama", {}).of.head.tensors.empty());
 }
 
 TEST(LoraModules, ATargetThatIsNoneIsNamed) {

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <span>
+#include <utility>
 
 #include "base/file.h"
 #include "checkpoint/safetensors_writer.h"
@@ -45,18 +47,48 @@ Values second_of(const TargetModule& module, int64_t rank, const Values& b_PO) {
   return b_OR;
 }
 
-nlohmann::ordered_json config_of(const config::TuneSection& tune, const char* type) {
+nlohmann::ordered_json config_of(const config::TuneSection& tune, const char* type,
+                                 std::string_view task) {
   return {{"base_model_name_or_path", tune.model},
           {"inference_mode", true},
           {"modules_to_save", nullptr},
           {"peft_type", type},
-          {"task_type", "CAUSAL_LM"}};
+          {"task_type", std::string(task)}};
+}
+
+std::string_view first_part(std::string_view name) { return name.substr(0, name.find('.')); }
+
+/// The modules of the head that are trained whole: what a name has in the class of the model,
+/// behind what all names of its body begin with.
+std::set<std::string> saved_modules(const TargetModules& modules) {
+  const std::string_view body = first_part(modules.modules.front().name);
+  std::set<std::string> saved;
+  for (const models::TensorMap& map : modules.head.tensors) {
+    for (const models::RowMove& move : map.moves) {
+      std::string_view name = move.name;
+      if (first_part(name) == body) name.remove_prefix(body.size() + 1);
+      saved.emplace(first_part(name));
+    }
+  }
+  return saved;
+}
+
+/// Names of the products of the head, which ends of names that are targets may fit.
+std::set<std::string> products_of_head(const TargetModules& modules) {
+  std::set<std::string> products;
+  for (const models::TensorMap& map : modules.head.tensors)
+    for (const models::RowMove& move : map.moves)
+      products.insert(move.name.substr(0, move.name.rfind('.')));
+  return products;
 }
 
 nlohmann::ordered_json config_of(const TargetModules& modules, const config::TuneSection& tune,
                                  const char* type) {
-  nlohmann::ordered_json config = config_of(tune, type);
+  nlohmann::ordered_json config = config_of(tune, type, modules.task);
   config.update({{"fan_in_fan_out", modules.fan_in_fan_out}, {"target_modules", modules.targets}});
+  if (modules.head.tensors.empty()) return config;
+  config.update({{"modules_to_save", saved_modules(modules)},
+                 {"exclude_modules", products_of_head(modules)}});
   return config;
 }
 
@@ -81,6 +113,23 @@ using Tensors = std::map<std::string, std::pair<Shape, Values>>;  // by name, as
 
 std::string tensor_name(const TargetModule& module, const char* suffix) {
   return "base_model.model." + module.name + suffix;
+}
+
+/// What trains whole, under the names of the model's folder.
+void add_head(const checkpoint::Reader& reader, const TrainedHead& head, Tensors& tensors) {
+  for (const models::TensorMap& map : head.tensors) {
+    const Values ours = read(reader, map.name);
+    for (const models::RowMove& move : map.moves) {
+      Values theirs(static_cast<size_t>(move.shape.num_elements()));
+      models::from_ours(map, move, sizeof(float), ours.data(), theirs.data());
+      tensors.emplace("base_model.model." + move.name, std::pair(move.shape, std::move(theirs)));
+    }
+  }
+}
+
+/// Beside the adapter of a classifier its config.json, which has the labels.
+void write_labels(const std::filesystem::path& folder, const TrainedHead& head) {
+  if (!head.config.empty()) write_file_durable(folder / "config.json", head.config);
 }
 
 void write(const std::filesystem::path& folder, const Tensors& tensors,
@@ -130,7 +179,9 @@ void write_peft_folder(const std::filesystem::path& folder, const checkpoint::Re
                  {"r", tune.rank},
                  {"use_dora", tune.magnitudes},
                  {"use_rslora", tune.rank_stabilised}});
+  add_head(reader, lora.of.head, tensors);
   write(folder, tensors, config);
+  write_labels(folder, lora.of.head);
 }
 
 void write_peft_folder(const std::filesystem::path& folder, const checkpoint::Reader& reader,
@@ -147,7 +198,9 @@ void write_peft_folder(const std::filesystem::path& folder, const checkpoint::Re
   }
   nlohmann::ordered_json config = config_of(ia3.of, tune, "IA3");
   config.update({{"feedforward_modules", ia3.feedforward}, {"init_ia3_weights", true}});
+  add_head(reader, ia3.of.head, tensors);
   write(folder, tensors, config);
+  write_labels(folder, ia3.of.head);
 }
 
 void write_prompt_folder(const std::filesystem::path& folder, const checkpoint::Reader& reader,
@@ -157,7 +210,8 @@ void write_prompt_folder(const std::filesystem::path& folder, const checkpoint::
                                                  read(reader, std::string(prompts::kTableName))));
   const bool is_encoded = tune.method == config::TuneMethod::p_tuning &&
                           tune.encoder != config::PromptEncoderKind::embedding;
-  nlohmann::ordered_json config = config_of(tune, is_encoded ? "P_TUNING" : "PROMPT_TUNING");
+  nlohmann::ordered_json config =
+      config_of(tune, is_encoded ? "P_TUNING" : "PROMPT_TUNING", peft_task(spec));
   config.update({{"num_attention_heads", spec.layer(0).attention.heads},
                  {"num_layers", spec.num_layers()},
                  {"num_transformer_submodules", 1},

@@ -5,10 +5,13 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "adapters/module_names.h"
 #include "base/error.h"
 #include "families/families.h"
+#include "families/hugging_face.h"
+#include "spec/head_types.h"
 #include "store/adapter_source.h"
 
 namespace megalith::tune {
@@ -83,15 +86,42 @@ class Finder {
 
 }  // namespace
 
+namespace {
+
+TrainedHead head_of(const models::ModelSpec& spec, const models::ForeignTable& table,
+                    int tensor_shards) {
+  if (layers::head_type(spec.head.kind).has_logits) return {};
+  std::vector<models::TensorMap> maps = models::tensor_maps(spec, table, tensor_shards);
+  std::erase_if(maps, [](const models::TensorMap& map) { return !map.name.starts_with("head."); });
+  return {std::move(maps), models::hugging_face_config(spec, DType::f32, {})};
+}
+
+}  // namespace
+
+int64_t TrainedHead::parameters() const {
+  int64_t sum = 0;
+  for (const models::TensorMap& map : tensors) sum += map.shape.num_elements();
+  return sum;
+}
+
+std::string_view peft_task(const models::ModelSpec& spec) {
+  if (spec.is_encoder_decoder()) return "SEQ_2_SEQ_LM";
+  if (spec.head.kind == layers::HeadKind::token_classification) return "TOKEN_CLS";
+  if (spec.head.kind == layers::HeadKind::question_answering) return "QUESTION_ANS";
+  return layers::head_type(spec.head.kind).has_logits ? "CAUSAL_LM" : "SEQ_CLS";
+}
+
 TargetModules target_modules(std::span<const std::string> targets, const models::ModelSpec& spec,
                              int tensor_shards) {
   const models::ForeignTable& table =
       models::family_named(spec.family, "recipe: tune.model").tensors;
   TargetModules made;
+  made.task = peft_task(spec);
   Finder finder(targets, made);
   for (const models::TensorMap& map : store::adaptable_products(spec, table, tensor_shards))
     finder.add(map);
   finder.finish(spec.family);
+  made.head = head_of(spec, table, tensor_shards);
   return made;
 }
 

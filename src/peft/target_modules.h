@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "models/foreign_map.h"
@@ -31,14 +32,28 @@ struct TargetModule {
   }
 };
 
+/// The head of a classifier, which trains whole beside them.
+struct TrainedHead {
+  std::vector<models::TensorMap> tensors;  // none: the model is no classifier
+  std::string config;                      // config.json of the model, with its labels
+
+  int64_t parameters() const;
+};
+
 struct TargetModules {
   std::vector<TargetModule> modules;  // in the order of our weights
   std::vector<std::string> targets;   // ends of names that stand for the modules
   bool fan_in_fan_out = false;        // the folder's weights are [in, out]
+  std::string task;                   // what PEFT calls what the model is for
+  TrainedHead head;
 };
 
-/// Of the products of a model's layers, those whose names end with one of `targets`, whole or from
-/// a point on; all without any. UserError when a target names none; the message names some that do.
+/// PEFT's task_type of a model.
+std::string_view peft_task(const models::ModelSpec& spec);
+
+/// Of the model that is trained: of the products of its layers, those whose names end with one of
+/// `targets`, whole or from a point on; all without any. UserError when a target names none; the
+/// message names some that do.
 TargetModules target_modules(std::span<const std::string> targets, const models::ModelSpec& spec,
                              int tensor_shards);
 

@@ -10,10 +10,8 @@ constexpr char kRowsName[] = "prompt_embeddings";
 
 void require_prompted(const models::ModelSpec& spec, const std::string& where) {
   const auto refuse = [&](std::string_view why) {
-    throw UserError("{}: virtual tokens stand before texts that a decoder writes, and {}", where,
-                    why);
+    throw UserError("{}: virtual tokens are of models that write texts, and {}", where, why);
   };
-  if (spec.is_encoder_decoder()) refuse("this model has an encoder");
   if (!spec.is_causal()) refuse("this model is an encoder");
   if (!layers::head_type(spec.head.kind).has_logits) refuse("this one has no logits");
 }
@@ -33,8 +31,8 @@ void AdapterSource::place_prompt(const adapters::VirtualPrompt& prompt, const Mo
       throw IntegrityError("{}: tensor {} is not {}", file_->path().string(), entry.name,
                            kRowsName);
   }
-  prompt_ = tensor(kRowsName, Shape{prompt.tokens, spec.table_width()});
-  parameters_ = prompt_->shape.num_elements();
+  prompt_ = tensor(kRowsName, Shape{prompt.tokens + prompt.unread, spec.table_width()});
+  parameters_ = prompt.tokens * spec.table_width();
   ranks_.emplace(layers::kTokenTableName, layers::AdapterRank::of_virtual_tokens(prompt.tokens));
 }
 

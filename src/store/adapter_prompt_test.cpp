@@ -119,7 +119,15 @@ TEST_F(PromptFolders, FaultsAreNamed) {
       write("full", {{rows, Shape{most, shape[1]}}}, {{"num_virtual_tokens", most}});
   EXPECT_EQ(AdapterSource::open(full, base).parameters(), most * shape[1]);
   user(model(small(models::kBert)), Json::object(), "this model is an encoder");
-  user(model(small(models::kT5)), Json::object(), "this model has an encoder");
+  // Of an encoder-decoder the first rows stand before what the encoder reads.
+  const ModelSource t5 = model(small(models::kT5));
+  Json task = {{"task_type", "SEQ_2_SEQ_LM"}, {"num_transformer_submodules", 2}};
+  user(base, {{"num_transformer_submodules", 2}}, "must be 1: virtual tokens are for decoders");
+  const fs::path both = write("t5", {{rows, Shape{2 * kTokens, shape[1]}}}, task);
+  EXPECT_EQ(AdapterSource::open(both, t5).parameters(), shape.num_elements());
+  task["num_transformer_submodules"] = 1;
+  EXPECT_EQ(AdapterSource::open(write("t5", {{rows, shape}}, task), t5).parameters(),
+            shape.num_elements());
   const fs::path good = write("good", {{rows, shape}});
   EXPECT_THAT(fault_of<UserError>([&] { with_adapter_merged(model(spec), good); }),
               HasSubstr("are no part of the weights"));

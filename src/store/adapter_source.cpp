@@ -11,19 +11,18 @@
 #include "checkpoint/safetensors_folder.h"
 #include "families/families.h"
 #include "kernels/matmul/low_rank_blocks.h"
+#include "spec/head_types.h"
+#include "store/classifier_head.h"
 
 namespace megalith::store {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kAdapterConfigName[] = "adapter_config.json";
-constexpr char kAdapterTensorsName[] = "adapter_model.safetensors";
 constexpr char kAdapterPickleName[] = "adapter_model.bin";
 /// AdapterHub's.
 constexpr char kHubTensorsName[] = "adapter.safetensors", kHubPickleName[] = "pytorch_adapter.bin";
-/// What PEFT puts before the names of modules, and behind.
-constexpr std::string_view kModulePrefix = "base_model.model.";
+/// What PEFT puts behind the names of modules.
 constexpr std::string_view kFirstFactor = ".lora_A.weight", kSecondFactor = ".lora_B.weight",
                            kMagnitudes = ".lora_magnitude_vector", kVector = ".ia3_l";
 constexpr std::string_view kWeightSuffix = ".weight";
@@ -83,7 +82,8 @@ AdapterSource AdapterSource::open(const fs::path& folder, const ModelSource& bas
 
 AdapterSource::AdapterSource(const fs::path& folder, const ModelSource& base)
     : config_(read_adapter_config(folder)),
-      adapter_(adapters::parse_peft_config(config_, (folder / kAdapterConfigName).string())),
+      adapter_(adapters::parse_peft_config(config_, (folder / kAdapterConfigName).string(),
+                                           !layers::head_type(base.spec().head.kind).has_logits)),
       file_(std::make_unique<checkpoint::SafetensorsFile>(
           adapter_tensors_path(folder, std::holds_alternative<adapters::Bottlenecks>(adapter_)))) {
   if (const auto* const prompt = std::get_if<adapters::VirtualPrompt>(&adapter_)) {
@@ -110,6 +110,27 @@ AdapterSource::AdapterSource(const fs::path& folder, const ModelSource& base)
 bool AdapterSource::has_magnitudes() const {
   const auto* const lora = std::get_if<adapters::Lora>(&adapter_);
   return lora != nullptr && lora->has_magnitudes;
+}
+
+std::set<std::string, std::less<>> AdapterSource::head_tensors(
+    const ModelSource& base, const models::ForeignTable& table) const {
+  std::set<std::string, std::less<>> names;
+  if (layers::head_type(base.spec().head.kind).has_logits) return names;
+  for (const models::TensorMap& map :
+       models::tensor_maps(base.spec(), table, base.tensor_shards())) {
+    const std::string first = std::string(kModulePrefix) + map.moves.front().name;
+    if (!map.name.starts_with(kHeadBegin) || file_->find(first) == nullptr) continue;
+    const StoredTensor& own = *base.weights().find(map.name);
+    if (convert_elements(own.name, base.weights().read(own), own.dtype, DType::f32) !=
+        head_values(*file_, map)) {
+      throw UserError(
+          "{}: tensor {} is of another head than {} has; name the model that it began with",
+          file_->path().string(), first, base.weights().where());
+    }
+    for (const models::RowMove& move : map.moves)
+      names.insert(std::string(kModulePrefix) + move.name);
+  }
+  return names;
 }
 
 bool AdapterSource::adapts(const std::string& module) const {
@@ -146,7 +167,10 @@ void AdapterSource::check_tensors(const std::map<std::string, std::string>& modu
   if (lora != nullptr && lora->has_magnitudes) ends.push_back(kMagnitudes);
   std::set<std::string, std::less<>> known;  // in the file, of products
   for (const auto& [ours, theirs] : modules) known.insert(theirs);
+  const auto of_head =
+      head_tensors(base, models::family_named(base.spec().family, base.weights().where()).tensors);
   for (const checkpoint::SafetensorsEntry& entry : file_->entries()) {
+    if (of_head.contains(entry.name)) continue;
     std::string_view name = entry.name;
     const auto end =
         std::ranges::find_if(ends, [&](std::string_view each) { return name.ends_with(each); });

@@ -11,7 +11,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "adapters/peft_config.h"
@@ -27,10 +29,18 @@ std::vector<models::TensorMap> adaptable_products(const models::ModelSpec& spec,
                                                   const models::ForeignTable& table,
                                                   int tensor_shards);
 
+/// Files of a folder of PEFT's, and what it puts before the names of modules.
+inline constexpr char kAdapterConfigName[] = "adapter_config.json";
+inline constexpr char kAdapterTensorsName[] = "adapter_model.safetensors";
+inline constexpr std::string_view kModulePrefix = "base_model.model.";
+/// What the parameters of a head begin with.
+inline constexpr std::string_view kHeadBegin = "head.";
+
 class AdapterSource {
  public:
-  /// UserError when `folder` has no adapter, or its configuration asks for what has no code here;
-  /// IntegrityError naming the tensor that is missing, misshapen, or no part of `base`.
+  /// UserError when `folder` has no adapter, or its configuration asks for what has no code here,
+  /// as a head that is not that of `base` (classifier_head.h) is; IntegrityError naming the tensor
+  /// that is missing, misshapen, or no part of `base`.
   static AdapterSource open(const std::filesystem::path& folder, const ModelSource& base);
 
   /// What it adds to which weight of ours.
@@ -82,6 +92,9 @@ class AdapterSource {
   std::map<std::string, std::string> modules_of(const std::vector<models::TensorMap>& maps,
                                                 const models::ForeignTable& table) const;
   void check_tensors(const std::map<std::string, std::string>& modules, const ModelSource& base);
+  /// Names of the file's tensors that are of `base`'s head, whose values they have.
+  std::set<std::string, std::less<>> head_tensors(const ModelSource& base,
+                                                  const models::ForeignTable& table) const;
   void place(const models::TensorMap& map, const std::map<std::string, std::string>& modules);
   Piece piece_of(const std::string& module, const models::RowMove& move, int64_t inputs) const;
   void require_target(const std::string& module) const;

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "store/adapter_source.h"
+#include "store/classifier_head.h"
 
 namespace megalith::store {
 namespace {
@@ -129,6 +130,7 @@ class MergedWeights : public Weights {
 }  // namespace
 
 ModelSource with_adapter_merged(ModelSource base, const std::filesystem::path& folder) {
+  base = with_head_of(std::move(base), folder);
   AdapterSource adapter = AdapterSource::open(folder, base);
   if (layers::virtual_tokens_of(adapter.ranks()) > 0) {
     throw UserError("{}: virtual tokens stand before texts and are no part of the weights",

@@ -47,6 +47,11 @@ class ModelSource {
   /// By others of the same names and shapes, made of them.
   using MakeWeights = FunctionRef<std::unique_ptr<Weights>(std::unique_ptr<Weights>)>;
   void replace_weights(MakeWeights make) { weights_ = make(std::move(weights_)); }
+  /// By another model, whose weights are made of them.
+  void become(models::ModelSpec spec, MakeWeights make) {
+    replace_weights(make);
+    spec_ = std::move(spec);
+  }
   /// Tokenizer, chat and generation files beside the weights, by name; of a Hugging Face folder
   /// "additional_chat_templates/tool_use.jinja" too.
   const std::map<std::string, std::string>& texts() const { return texts_; }

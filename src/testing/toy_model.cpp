@@ -188,16 +188,18 @@ void append_sample(const engine::Settings& settings, int64_t sample, data::HostB
   }
 }
 
-/// Sequences begin with virtual tokens, which nothing predicts.
+/// Sequences begin with virtual tokens, which nothing predicts; those that an encoder reads do.
 void set_virtual_tokens(const engine::Settings& settings, data::HostBatch& batch) {
+  const bool reads = settings.model.is_encoder_decoder();
+  data::HostTokens& tokens = reads ? batch.encoder : static_cast<data::HostTokens&>(batch);
   batch.total_weight = 0;
-  for (size_t s = 0; s < batch.sequence_sample.size(); ++s) {
-    const int32_t begin = batch.cu_seqlens[s], length = batch.cu_seqlens[s + 1] - begin;
+  for (size_t s = 0; s < tokens.sequence_sample.size(); ++s) {
+    const int32_t begin = tokens.cu_seqlens[s], length = tokens.cu_seqlens[s + 1] - begin;
     const auto count = std::min(static_cast<int32_t>(settings.virtual_tokens.count), length);
     for (int32_t k = 0; k < count; ++k) {
       const auto at = static_cast<size_t>(begin + k);
-      batch.ids_T[at] = static_cast<int32_t>(settings.model.vocab) + k;
-      if (k > 0) batch.loss_weight_T[at - 1] = 0;
+      tokens.ids_T[at] = static_cast<int32_t>(settings.model.vocab) + k;
+      if (k > 0 && !reads) batch.loss_weight_T[at - 1] = 0;
     }
   }
   for (const float weight : batch.loss_weight_T) batch.total_weight += static_cast<double>(weight);

@@ -46,8 +46,8 @@ models::ModelSpec classifier_of(const models::ModelSpec& model, const config::Tu
   const auto found = std::ranges::find(family.others, kind, &models::HeadClass::head);
   if (found == family.others.end()) {
     throw UserError(
-        "{}: tune.method classify needs an encoder, and model.family {} has no class for {}", where,
-        model.family, tune.task);
+        "{}: tune.objective classify needs an encoder, and model.family {} has no class for {}",
+        where, model.family, tune.task);
   }
   if (is_classifier(model.head.kind, kind) && model.head.labels != labels) {
     throw UserError("{}: is a classifier of {}; set tune.labels: [{}]", where,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tune/example_file.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/error.h"
@@ -18,13 +20,55 @@ bool is_blank(std::string_view line) {
   return line.find_first_not_of(" \t\r") == std::string_view::npos;
 }
 
+/// Each range that is learned is an answer to all that stands before it.
+void add_two_sides(const ExampleForm& form, const MarkedText& text,
+                   std::vector<Example>& examples) {
+  for (const Range& range : text.learned) {
+    const auto begin = static_cast<size_t>(range.begin), end = static_cast<size_t>(range.end);
+    examples.push_back(encode_two_sides(
+        form, {text.text.substr(0, begin), text.text.substr(begin, end - begin)}, false));
+  }
+}
+
 std::vector<Example> texts_of(const ExampleLine& line, const ExampleForm& form) {
-  if (const auto* answer = std::get_if<PromptAndAnswer>(&line))
-    return {encode_answer(form, *answer)};
+  if (const auto* answer = std::get_if<PromptAndAnswer>(&line)) {
+    return {form.decoder_start ? encode_two_sides(form, *answer, true)
+                               : encode_answer(form, *answer)};
+  }
   std::vector<Example> examples;
-  for (const MarkedText& text : marked_texts(form.chats, std::get<ChatExample>(line)))
-    examples.push_back(encode_marked(form.tokenizer, text));
+  for (const MarkedText& text : marked_texts(form.chats, std::get<ChatExample>(line))) {
+    if (form.decoder_start) {
+      add_two_sides(form, text, examples);
+    } else {
+      examples.push_back(encode_marked(form.tokenizer, text));
+    }
+  }
   return examples;
+}
+
+/// What of an example is longer than a sample, as an error says it; and the key to set.
+[[noreturn]] void refuse_length(const Example& example, const LengthRule& rule) {
+  const char* const others = example.target ? "" : " or truncate";
+  if (example.read.empty()) {
+    throw UserError(
+        "is {} tokens long, and samples have {}; set a larger train.sequence_length, or "
+        "tune.overlong: drop{}",
+        example.tokens(), rule.most_tokens, others);
+  }
+  const bool reads = std::ssize(example.read) > rule.most_read;
+  throw UserError(
+      "has {} of {} tokens, and samples have {} for it; set a larger {}, or tune.overlong: drop{}",
+      reads ? "a prompt" : "an answer", reads ? std::ssize(example.read) : example.tokens(),
+      reads ? rule.most_read : rule.most_tokens,
+      reads ? "train.sequence_length" : "tune.answer_length", others);
+}
+
+/// The first tokens of a text, and the one that ends it.
+void truncate_read(std::vector<int32_t>& read, const LengthRule& rule) {
+  if (std::ssize(read) <= rule.most_read) return;
+  const bool ends = read.back() == rule.end_id;
+  read.resize(static_cast<size_t>(rule.most_read));
+  if (ends) read.back() = rule.end_id;
 }
 
 }  // namespace
@@ -37,6 +81,10 @@ bool has_answer(const Example& example) {
 std::vector<Example> encode_line(const ExampleLine& line, const ExampleForm& form) {
   std::vector<Example> examples = texts_of(line, form);
   for (Example& example : examples) {
+    if (form.decoder_start) {  // the text is what the encoder reads
+      example.read.insert(example.read.begin(), form.before.begin(), form.before.end());
+      continue;
+    }
     example.ids.insert(example.ids.begin(), form.before.begin(), form.before.end());
     example.learned.insert(example.learned.begin(), form.before.size(), 0);
   }
@@ -68,6 +116,21 @@ Example encode_answer(const ExampleForm& form, const PromptAndAnswer& text) {
   return example;
 }
 
+Example encode_two_sides(const ExampleForm& form, const PromptAndAnswer& text, bool adds_special) {
+  const std::string answer =
+      text.answer.substr(std::min(text.answer.find_first_not_of(' '), text.answer.size()));
+  if (answer.empty()) throw UserError("has nothing to learn: its answer is spaces alone");
+  Example example{{*form.decoder_start}, {}};
+  const std::vector<int32_t> said = form.tokenizer.encode(answer, adds_special);
+  example.ids.insert(example.ids.end(), said.begin(), said.end());
+  if (said.empty() || said.back() != form.end_id) example.ids.push_back(form.end_id);
+  example.learned.assign(example.ids.size(), 1);
+  example.learned[0] = 0;
+  example.read = form.tokenizer.encode(text.prompt, adds_special);
+  if (example.read.empty()) example.read.push_back(form.end_id);
+  return example;
+}
+
 void for_each_line(const std::string& file, int64_t most_bytes,
                    FunctionRef<void(std::string_view line)> take) {
   LineReader reader(file, most_bytes);
@@ -87,31 +150,38 @@ void for_each_line(const std::string& file, int64_t most_bytes,
 }
 
 bool keep_length(Example& example, const LengthRule& rule, ExampleCounts& counts) {
-  if (example.tokens() <= rule.most_tokens) return true;
+  const bool is_read_long = !example.read.empty() && std::ssize(example.read) > rule.most_read;
+  if (example.tokens() <= rule.most_tokens && !is_read_long) return true;
+  if (is_read_long) ++counts.long_read;
   switch (rule.overlong) {
     case config::Overlong::refuse:
-      throw UserError(
-          "is {} tokens long, and samples have {}; set a larger train.sequence_length, or "
-          "tune.overlong: drop{}",
-          example.tokens(), rule.most_tokens, example.target ? "" : " or truncate");
+      refuse_length(example, rule);
     case config::Overlong::drop:
       ++counts.dropped;
       return false;
     case config::Overlong::truncate:
       break;
   }
-  const auto kept = static_cast<size_t>(rule.most_tokens) + 1;
+  const auto kept = std::min(static_cast<size_t>(rule.most_tokens) + 1, example.ids.size());
   example.ids.resize(kept);
   example.learned.resize(kept);
+  truncate_read(example.read, rule);
   ++(has_answer(example) ? counts.truncated : counts.dropped);
   return has_answer(example);
 }
 
 void require_examples(bool are_some, const LengthRule& rule, const ExampleCounts& counts) {
   if (are_some) return;
-  throw UserError("recipe: {}: no example that fits into a sample of {} tokens among {} lines{}",
-                  rule.key, rule.most_tokens, counts.lines,
-                  counts.dropped > 0 ? "; set a larger train.sequence_length" : "");
+  const bool reads = rule.most_read > 0;
+  const char* const longer = counts.dropped == 0 ? ""
+                             : reads && counts.long_read < counts.dropped
+                                 ? "; set a larger tune.answer_length"
+                                 : "; set a larger train.sequence_length";
+  const std::string tokens =
+      reads ? fmt::format("{} tokens to read and {} to answer", rule.most_read, rule.most_tokens)
+            : fmt::format("{} tokens", rule.most_tokens);
+  throw UserError("recipe: {}: no example that fits into a sample of {} among {} lines{}", rule.key,
+                  tokens, counts.lines, longer);
 }
 
 std::vector<Example> read_examples(const std::vector<std::string>& files, const ExampleForm& form,

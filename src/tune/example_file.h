@@ -24,13 +24,15 @@ struct Target {
 };
 
 /// Ids of a text, and of each whether its prediction is learned, at least two; or with a target or
-/// labels, the ids that are read.
+/// labels, the ids that are read. Of an encoder-decoder the ids are what the decoder reads and
+/// says.
 struct Example {
   std::vector<int32_t> ids;
   std::vector<uint8_t> learned;
   std::vector<int32_t> types = {};  // of the ids: which of two texts; empty: all 0
   std::optional<Target> target = {};
   std::vector<int32_t> labels = {};  // classes of the ids, -1: nothing is said; empty: of none
+  std::vector<int32_t> read = {};    // by an encoder, at least one; empty: there is none
   bool is_read() const { return target || !labels.empty(); }
   /// Tokens of the sequence that it makes: of one that is predicted without the last.
   int64_t tokens() const { return static_cast<int64_t>(ids.size()) - (is_read() ? 0 : 1); }
@@ -46,6 +48,9 @@ struct ExampleForm {
   FieldTemplate fields;
   bool only_fields = false;
   std::vector<int32_t> before = {};  // stand before every example; nobody learns them
+  /// Of an encoder-decoder: what a decoder begins with. Its encoder reads what is given of a line,
+  /// and the decoder's ids are this and what is learned.
+  std::optional<int32_t> decoder_start = {};
 };
 
 /// Longest line of a file of texts.
@@ -53,20 +58,26 @@ inline constexpr int64_t kMostLineBytes = int64_t{64} << 20;
 
 /// Whether a token but the first, which nothing predicts, is learned.
 bool has_answer(const Example& example);
-/// What becomes of a line: one example, or of a chat whose template shows earlier turns otherwise
-/// one of each turn that is learned. Behind `form.before`.
+/// What becomes of a line: one example, or of a chat whose template shows earlier turns otherwise,
+/// and for an encoder-decoder of any, one of each turn that is learned. Behind `form.before`.
 std::vector<Example> encode_line(const ExampleLine& line, const ExampleForm& form);
 /// The text as ids: a token is learned when it begins within a range that is, or, where a token
 /// crosses a range's beginning, from that token on. Without special tokens of its own.
 Example encode_marked(const text::Tokenizer& tokenizer, const MarkedText& text);
 /// With the special tokens that begin a text.
 Example encode_answer(const ExampleForm& form, const PromptAndAnswer& text);
+/// Two texts, for an encoder and a decoder; `adds_special`: each with the special tokens that the
+/// tokenizer adds to a text. Spaces before the answer are left out, and the end token stands behind
+/// it; a prompt of no tokens is that token.
+Example encode_two_sides(const ExampleForm& form, const PromptAndAnswer& text, bool adds_special);
 
 /// What becomes of which examples.
 struct LengthRule {
   const char* key = "";  // of the recipe, that names the files
   int64_t most_tokens = 0;
   config::Overlong overlong = config::Overlong::drop;
+  int64_t most_read = 0;  // of an encoder-decoder: that the encoder reads
+  int32_t end_id = -1;  // what is cut off before it where a text that an encoder reads ends with it
 };
 
 /// How many of which length.
@@ -74,6 +85,7 @@ struct ExampleCounts {
   int64_t lines = 0;
   int64_t dropped = 0;    // longer than a sample
   int64_t truncated = 0;  // likewise
+  int64_t long_read = 0;  // of these: because of what an encoder reads
 };
 
 /// Reads the lines of a file that are not blank; what UserErrors of `take` say is said of the file

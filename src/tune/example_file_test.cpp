@@ -17,7 +17,9 @@ constexpr int32_t kEnd = 258;
 
 class ExampleFile : public FileTest {
  protected:
-  std::vector<int32_t> before_;  // stand before every example
+  std::vector<int32_t> before_;   // stand before every example
+  std::optional<int32_t> start_;  // of a decoder behind an encoder
+  int64_t most_read_ = 0;
   std::vector<Example> read(std::string_view content, int64_t most_tokens = 100,
                             config::Overlong overlong = config::Overlong::drop) {
     const auto chats = chat::ChatFolder::parse(
@@ -28,8 +30,8 @@ class ExampleFile : public FileTest {
     counts_ = {};
     return read_examples(
         {put("a.jsonl", content)},
-        {tokenizer_, chats, kEnd, FieldTemplate("{input} {output}", "t"), false, before_},
-        {"tune.validation", most_tokens, overlong}, counts_);
+        {tokenizer_, chats, kEnd, FieldTemplate("{input} {output}", "t"), false, before_, start_},
+        {"tune.validation", most_tokens, overlong, most_read_, kEnd}, counts_);
   }
   std::string fault(std::string_view content, int64_t most_tokens = 100,
                     config::Overlong overlong = config::Overlong::refuse) {
@@ -125,6 +127,77 @@ TEST_F(ExampleFile, LongOnesAreDroppedTruncatedOrRefused) {
   EXPECT_EQ(counts_.dropped, 1);  // of the third no answer is left
   EXPECT_THAT(fault(kLines, 4), AllOf(HasSubstr("a.jsonl:1: is 6 tokens long, and samples have 4"),
                                       EndsWith("drop or truncate")));
+}
+
+class TwoSides : public ExampleFile {
+ protected:
+  TwoSides() {
+    start_ = 7;
+    most_read_ = 100;
+  }
+};
+
+/// The prompt is read, the answer learned from its first token to its end.
+TEST_F(TwoSides, OfAnEncoderDecoder) {
+  const auto examples = read(
+      "{\"prompt\": \"xa\", \"completion\": \" bz\"}\n"
+      "{\"input\": \"q\", \"output\": \"ab\"}\n"
+      "{\"prompt\": \"\", \"completion\": \"z\"}\n");
+  ASSERT_EQ(examples.size(), 3u);
+  EXPECT_THAT(examples[0].read, ElementsAre('x', 'a'));
+  EXPECT_THAT(examples[0].ids, ElementsAre(7, 'b', 'z', kEnd));
+  EXPECT_THAT(examples[0].learned, ElementsAre(0, 1, 1, 1));
+  EXPECT_EQ(examples[0].tokens(), 3);
+  EXPECT_THAT(examples[1].read, ElementsAre('q'));
+  EXPECT_THAT(examples[1].ids, ElementsAre(7, 256, kEnd));
+  EXPECT_THAT(examples[2].read, ElementsAre(kEnd));
+  before_ = {300, 301};
+  const auto behind = read("{\"prompt\": \"x\", \"completion\": \"z\"}\n");
+  EXPECT_THAT(behind[0].read, ElementsAre(300, 301, 'x'));
+  EXPECT_THAT(behind[0].ids, ElementsAre(7, 'z', kEnd));
+  EXPECT_THAT(fault("{\"prompt\": \"x\", \"completion\": \" \"}\n"),
+              HasSubstr("a.jsonl:1: has nothing to learn: its answer is spaces alone"));
+}
+
+/// Each turn answers all that stands before it.
+TEST_F(TwoSides, OfAChatEachTurnIsAnAnswer) {
+  const auto examples = read(
+      R"({"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}, )"
+      R"({"role": "user", "content": "z"}, {"role": "assistant", "content": "ab"}]})");
+  ASSERT_EQ(examples.size(), 2u);
+  EXPECT_EQ(tokenizer_.decode(examples[0].read, true), "ux<|endoftext|>\na");
+  EXPECT_THAT(examples[0].ids, ElementsAre(7, 'y', kEnd));
+  EXPECT_EQ(tokenizer_.decode(examples[1].read, true),
+            "ux<|endoftext|>\nay<|endoftext|>\nuz<|endoftext|>\na");
+  EXPECT_THAT(examples[1].ids, ElementsAre(7, 256, kEnd));
+}
+
+TEST_F(TwoSides, LongOnesSayWhichSide) {
+  constexpr char kLines[] =
+      "{\"prompt\": \"xyz<|endoftext|>\", \"completion\": \"u\"}\n"
+      "{\"prompt\": \"x\", \"completion\": \"uvw\"}\n"
+      "{\"prompt\": \"xy\", \"completion\": \"u\"}\n";
+  most_read_ = 3;
+  EXPECT_EQ(read(kLines, 3).size(), 1u);
+  EXPECT_EQ(counts_.dropped, 2);
+  EXPECT_EQ(counts_.long_read, 1);
+  const auto cut = read(kLines, 3, config::Overlong::truncate);
+  ASSERT_EQ(cut.size(), 3u);
+  EXPECT_THAT(cut[0].read, ElementsAre('x', 'y', kEnd));
+  EXPECT_THAT(cut[0].ids, ElementsAre(7, 'u', kEnd));
+  EXPECT_THAT(cut[1].ids, ElementsAre(7, 'u', 'v', 'w'));
+  EXPECT_EQ(counts_.truncated, 2);
+  EXPECT_THAT(fault(kLines, 3),
+              AllOf(HasSubstr("a.jsonl:1: has a prompt of 4 tokens, and samples have 3 for it"),
+                    HasSubstr("set a larger train.sequence_length"), EndsWith("drop or truncate")));
+  most_read_ = 4;
+  EXPECT_THAT(fault(kLines, 3),
+              AllOf(HasSubstr("a.jsonl:2: has an answer of 4 tokens, and samples have 3 for it"),
+                    HasSubstr("set a larger tune.answer_length")));
+  const char* const kNone = "{\"prompt\": \"x\", \"completion\": \"uvw\"}\n";
+  EXPECT_THAT(fault(kNone, 3, config::Overlong::drop),
+              HasSubstr("a sample of 4 tokens to read and 3 to answer among 1 lines; set a larger "
+                        "tune.answer_length"));
 }
 
 TEST_F(ExampleFile, FaultsNameTheLine) {

@@ -2,15 +2,28 @@
 #include "tune/example_source.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <span>
 
 #include "base/check.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/integer.h"
 #include "tune/packing.h"
 
 namespace megalith::tune {
+namespace {
+
+/// A sequence that an encoder reads, beside the decoder's of the same number.
+void append_read(std::span<const int32_t> ids, int64_t sample, data::HostTokens& encoder) {
+  encoder.ids_T.insert(encoder.ids_T.end(), ids.begin(), ids.end());
+  for (size_t i = 0; i < ids.size(); ++i) encoder.position_T.push_back(static_cast<int32_t>(i));
+  encoder.cu_seqlens.push_back(static_cast<int32_t>(encoder.ids_T.size()));
+  encoder.sequence_sample.push_back(sample);
+}
+
+}  // namespace
 
 void require_ids(const std::vector<int32_t>& ids, const ExampleSourceOptions& options) {
   const auto text =
@@ -26,10 +39,18 @@ void require_ids(const std::vector<int32_t>& ids, const ExampleSourceOptions& op
 ExampleSource::ExampleSource(const std::vector<Example>& examples,
                              const ExampleSourceOptions& options)
     : options_(options), numbers_(options.numbers) {
+  const bool reads = options.encoder_length > 0;
   std::vector<int64_t> lengths;
+  std::vector<SideLengths> sides;
   begins_.push_back(0);
+  read_begins_.push_back(0);
   for (const Example& example : examples) {
-    require_ids(example.ids, options);
+    MEGA_CHECK_EQ(example.read.empty(), !reads);
+    require_ids(reads ? example.read : example.ids, options);
+    if (reads) require_ids(example.ids, {.vocab_size = options.vocab_size});
+    read_ids_.insert(read_ids_.end(), example.read.begin(), example.read.end());
+    read_begins_.push_back(std::ssize(read_ids_));
+    sides.push_back({example.tokens(), std::ssize(example.read)});
     ids_.insert(ids_.end(), example.ids.begin(), example.ids.end());
     learned_.insert(learned_.end(), example.learned.begin(), example.learned.end());
     begins_.push_back(std::ssize(ids_));
@@ -43,7 +64,8 @@ ExampleSource::ExampleSource(const std::vector<Example>& examples,
   MEGA_CHECK(targets_.empty() || targets_.size() == examples.size(), "some have targets");
   MEGA_CHECK(labels_.empty() || labels_.size() == ids_.size(), "some have labels");
   if (std::ranges::all_of(types_, [](int32_t type) { return type == 0; })) types_.clear();
-  samples_ = packed_samples(lengths, options.sequence_length);
+  samples_ = reads ? packed_samples(sides, {options.sequence_length, options.encoder_length})
+                   : packed_samples(lengths, options.sequence_length);
   for (const std::vector<int64_t>& sample : samples_) {
     int64_t learned = 0;
     for (const int64_t example : sample) {
@@ -68,6 +90,10 @@ std::string ExampleSource::fingerprint(const data::AtWork& at_work) const {
   sha.update(begins_.data(), begins_.size() * sizeof(begins_[0]));
   sha.update(types_.data(), types_.size() * sizeof(int32_t));
   sha.update(labels_.data(), labels_.size() * sizeof(int32_t));
+  if (!read_ids_.empty()) {
+    sha.update(read_ids_.data(), read_ids_.size() * sizeof(read_ids_[0]));
+    sha.update(read_begins_.data(), read_begins_.size() * sizeof(read_begins_[0]));
+  }
   for (const Target& target : targets_) {
     sha.update(&target.label, sizeof target.label);
     sha.update(&target.number, sizeof target.number);
@@ -109,14 +135,18 @@ void ExampleSource::append_example(size_t example, data::HostBatch& batch) const
 
 void ExampleSource::append_sample(const SampleOrder& order, int64_t n,
                                   data::HostBatch& batch) const {
+  data::HostTokens& encoder = batch.encoder;
+  const bool reads = encoder_length() > 0;
   const size_t end = batch.ids_T.size() + static_cast<size_t>(sequence_length());
+  const size_t read_end = encoder.ids_T.size() + static_cast<size_t>(encoder_length());
   for (const int64_t number :
        samples_[static_cast<size_t>(order.index_of(n, samples_per_epoch()))]) {
     const auto example = static_cast<size_t>(number);
     append_example(example, batch);
     end_sequence(n, targets_.empty() ? nullptr : &targets_[example], batch);
+    if (reads) append_read(read_of(example), n, encoder);
   }
-  if (batch.ids_T.size() == end) return;
+  if (batch.ids_T.size() == end && encoder.ids_T.size() == read_end) return;
   for (int32_t position = 0; batch.ids_T.size() < end; ++position) {
     batch.ids_T.push_back(0);
     batch.position_T.push_back(position);
@@ -126,6 +156,7 @@ void ExampleSource::append_sample(const SampleOrder& order, int64_t n,
     batch.loss_weight_T.push_back(0);
   }
   end_sequence(n, nullptr, batch);
+  if (reads) append_read(std::vector<int32_t>(read_end - encoder.ids_T.size()), n, encoder);
 }
 
 void ExampleSource::fill(int64_t first, int64_t count, data::HostBatch& batch) const {
@@ -135,6 +166,13 @@ void ExampleSource::fill(int64_t first, int64_t count, data::HostBatch& batch) c
 void ExampleSource::fill_in_order(uint64_t seed, int64_t first, int64_t count,
                                   data::HostBatch& batch) const {
   batch.begin(first, count, sequence_length());
+  if (encoder_length() > 0) {
+    const auto total = checked_multiply(count, encoder_length());
+    MEGA_CHECK(total && *total <= std::numeric_limits<int32_t>::max(), "{} samples of {} tokens",
+               count, encoder_length());
+    batch.encoder.clear(first, encoder_length());
+    batch.encoder.num_samples = count;
+  }
   const SampleOrder order(seed, options_.shuffle);
   for (int64_t i = 0; i < count; ++i) append_sample(order, first + i, batch);
 }

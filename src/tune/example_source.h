@@ -5,12 +5,15 @@
 // one sequence more, of token 0, which weighs nothing.
 //
 // Of examples with targets each sequence is a unit of loss (heads/head.h); what fills a sample is
-// one of weight 0. Of examples with labels each token is one, of weight 0 without a label.
+// one of weight 0. Of examples with labels each token is one, of weight 0 without a label. Of
+// examples for an encoder-decoder both sides are packed together: what fills a sample may have
+// tokens of one side alone.
 //
 // An epoch is every sample once, in an order of its own.
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,13 +24,14 @@
 namespace megalith::tune {
 
 struct ExampleSourceOptions {
-  int64_t sequence_length = 0;  // S: no example is longer
+  int64_t sequence_length = 0;  // S: no example is longer, of an encoder-decoder in its decoder
   int64_t vocab_size = 0;
   int64_t virtual_tokens = 0;  // that every example begins with, behind the vocabulary
   uint64_t seed = 0;
   bool shuffle = true;
-  bool numbers = false;  // targets are numbers, not classes
-  bool spans = false;    // or spans
+  bool numbers = false;        // targets are numbers, not classes
+  bool spans = false;          // or spans
+  int64_t encoder_length = 0;  // tokens of a sample that an encoder reads; 0: there is none
 };
 
 /// UserError when an id behind the virtual tokens is none of the vocabulary's: at or above it one
@@ -40,6 +44,7 @@ class ExampleSource final : public data::BatchSource {
   ExampleSource(const std::vector<Example>& examples, const ExampleSourceOptions& options);
 
   int64_t sequence_length() const override { return options_.sequence_length; }
+  int64_t encoder_length() const override { return options_.encoder_length; }
   int64_t samples_per_epoch() const override { return std::ssize(samples_); }
   void fill(int64_t first, int64_t count, data::HostBatch& batch) const override;
   /// The same in the order of another seed.
@@ -51,12 +56,19 @@ class ExampleSource final : public data::BatchSource {
   /// Of all examples, and of them those that are learned.
   int64_t num_tokens() const { return num_tokens_; }
   int64_t num_learned() const { return num_learned_; }
+  /// That encoders read.
+  int64_t num_read() const { return std::ssize(read_ids_); }
   /// Most tokens of a sample that are.
   int64_t most_learned() const { return most_learned_; }
 
  private:
   void append_sample(const SampleOrder& order, int64_t n, data::HostBatch& batch) const;
   void append_example(size_t example, data::HostBatch& batch) const;
+  std::span<const int32_t> read_of(size_t example) const {
+    return std::span(read_ids_).subspan(
+        static_cast<size_t>(read_begins_[example]),
+        static_cast<size_t>(read_begins_[example + 1] - read_begins_[example]));
+  }
   void end_sequence(int64_t sample, const Target* target, data::HostBatch& batch) const;
 
   ExampleSourceOptions options_;
@@ -65,6 +77,8 @@ class ExampleSource final : public data::BatchSource {
   std::vector<int32_t> types_;                 // likewise; empty: all 0
   std::vector<int64_t> begins_;                // of examples, and the end
   std::vector<int32_t> labels_;                // of each id; empty: of none
+  std::vector<int32_t> read_ids_;              // of their encoder, one after another
+  std::vector<int64_t> read_begins_;           // and where they begin
   std::vector<Target> targets_;                // of examples; empty: tokens are learned
   bool numbers_;                               // they are numbers
   std::vector<std::vector<int64_t>> samples_;  // examples of each
@@ -77,6 +91,7 @@ class ReorderedSource final : public data::BatchSource {
   ReorderedSource(std::shared_ptr<const ExampleSource> of, uint64_t seed)
       : of_(std::move(of)), seed_(seed) {}
   int64_t sequence_length() const override { return of_->sequence_length(); }
+  int64_t encoder_length() const override { return of_->encoder_length(); }
   int64_t samples_per_epoch() const override { return of_->samples_per_epoch(); }
   void fill(int64_t first, int64_t count, data::HostBatch& batch) const override {
     of_->fill_in_order(seed_, first, count, batch);

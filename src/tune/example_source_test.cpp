@@ -47,6 +47,49 @@ TEST(ExampleSource, PacksWholeExamplesAndFillsTheRest) {
   EXPECT_EQ(batch.total_weight, 4);
 }
 
+Example two_sides(std::vector<int32_t> read, std::vector<int32_t> ids) {
+  Example made = example(std::move(ids), 1);
+  made.read = std::move(read);
+  return made;
+}
+
+TEST(ExampleSource, PacksBothSidesOfAnEncoderDecoder) {
+  const ExampleSource source(
+      {two_sides({1, 2, 3}, {0, 4, 9}), two_sides({5, 9}, {0, 6, 7, 9}), two_sides({8}, {0, 9})},
+      {.sequence_length = 6, .vocab_size = 10, .shuffle = false, .encoder_length = 5});
+  EXPECT_EQ(source.samples_per_epoch(), 2);
+  EXPECT_EQ(source.num_tokens(), 6);
+  EXPECT_EQ(source.num_read(), 6);
+  EXPECT_EQ(source.num_learned(), 6);
+  EXPECT_EQ(source.encoder_length(), 5);
+  HostBatch batch;
+  for (int again = 0; again < 2; ++again) source.fill(4, 2, batch);  // overwrites
+  EXPECT_THAT(batch.ids_T, ElementsAre(0, 4, 0, 6, 7, 0, 0, 0, 0, 0, 0, 0));
+  EXPECT_THAT(batch.targets_T, ElementsAre(4, 9, 6, 7, 9, -1, 9, -1, -1, -1, -1, -1));
+  EXPECT_THAT(batch.loss_weight_T, ElementsAre(1, 1, 1, 1, 1, 0, 1, 0, 0, 0, 0, 0));
+  EXPECT_THAT(batch.position_T, ElementsAre(0, 1, 0, 1, 2, 0, 0, 0, 1, 2, 3, 4));
+  EXPECT_THAT(batch.cu_seqlens, ElementsAre(0, 2, 5, 6, 7, 12));
+  EXPECT_EQ(batch.total_weight, 6);
+  // What fills the first sample has nothing to read.
+  EXPECT_THAT(batch.encoder.ids_T, ElementsAre(1, 2, 3, 5, 9, 8, 0, 0, 0, 0));
+  EXPECT_THAT(batch.encoder.position_T, ElementsAre(0, 1, 2, 0, 1, 0, 0, 1, 2, 3));
+  EXPECT_THAT(batch.encoder.cu_seqlens, ElementsAre(0, 3, 5, 5, 6, 10));
+  EXPECT_THAT(batch.encoder.sequence_sample, ElementsAre(4, 4, 4, 5, 5));
+  EXPECT_EQ(batch.sequence_sample, batch.encoder.sequence_sample);
+  EXPECT_EQ(batch.encoder.num_samples, 2);
+  EXPECT_EQ(batch.encoder.first_sample, 4);
+}
+
+TEST(ExampleSource, TheFingerprintIsOfWhatIsReadToo) {
+  const auto print = [](std::vector<int32_t> read) {
+    return ExampleSource({two_sides(std::move(read), {0, 9})},
+                         {.sequence_length = 6, .vocab_size = 10, .encoder_length = 5})
+        .fingerprint({});
+  };
+  EXPECT_EQ(print({1, 2}), print({1, 2}));
+  EXPECT_NE(print({1, 2}), print({1, 3}));
+}
+
 TEST(ExampleSource, AnEpochIsEverySampleOnceInAnOrderOfItsOwn) {
   std::vector<Example> examples;
   for (int32_t i = 0; i < 20; ++i) examples.push_back(example({i, i, i, i, i}, 1));
@@ -147,15 +190,25 @@ Result result_of(const engine::Settings& settings, std::span<const HostBatch> mi
 
 /// Losses, the norm of the gradient and the weights behind a step are those of the examples alone,
 /// one a sample, in the same order: neighbours and what fills a sample change no bit.
-class PackedLoss : public ::testing::TestWithParam<bool> {};
+enum class Toy : uint8_t { gpt, llama, t5, t5_full_decoder };
+engine::Settings settings_of(Toy toy) {
+  if (toy == Toy::gpt) return testing::toy_settings();
+  if (toy == Toy::llama) return testing::toy_llama_settings();
+  engine::Settings settings = testing::toy_family_settings(models::kT5);
+  // The examples of the test fill one side.
+  settings.decoder_length = toy == Toy::t5 ? 16 : 12;
+  return settings;
+}
+class PackedLoss : public ::testing::TestWithParam<Toy> {};
 
 TEST_P(PackedLoss, IsThatOfTheExamplesAloneToTheBit) {
-  engine::Settings settings = GetParam() ? testing::toy_llama_settings() : testing::toy_settings();
+  engine::Settings settings = settings_of(GetParam());
   settings.ragged = true;
   settings.model.dropout = 0;
   settings.split = {1, 1};  // one shard: else token shards cut a sample in other places
   settings.micro_batch = 1;
-  const int64_t length = settings.sequence_length(), vocab = settings.model.vocab;
+  const bool reads = settings.model.is_encoder_decoder();
+  const int64_t length = settings.loss_length(), vocab = settings.model.vocab;
   std::vector<Example> examples;
   for (int32_t i = 0; i < 3; ++i) {
     Example made = example({}, 0);
@@ -163,11 +216,17 @@ TEST_P(PackedLoss, IsThatOfTheExamplesAloneToTheBit) {
       made.ids.push_back(static_cast<int32_t>((7 * t + 3 * i + 1) % vocab));
     made.learned.assign(made.ids.size(), 1);
     made.learned[0] = made.learned[1] = 0;
+    const int32_t read = reads ? (i == 0 ? 6 : 5) - (GetParam() == Toy::t5 ? 0 : 1) : 0;
+    for (int32_t t = 0; t < read; ++t)
+      made.read.push_back(static_cast<int32_t>((5 * t + 2 * i + 3) % vocab));
     examples.push_back(made);
   }
   const auto source = [&](std::span<const Example> some) {
     return ExampleSource({some.begin(), some.end()},
-                         {.sequence_length = length, .vocab_size = vocab, .shuffle = false});
+                         {.sequence_length = length,
+                          .vocab_size = vocab,
+                          .shuffle = false,
+                          .encoder_length = reads ? settings.sequence_length() : 0});
   };
   const ExampleSource together = source(examples);
   ASSERT_EQ(together.samples_per_epoch(), 1);
@@ -194,7 +253,8 @@ TEST_P(PackedLoss, IsThatOfTheExamplesAloneToTheBit) {
   EXPECT_EQ(engine.step(1, 0.01, packed, packed[0].total_weight).grad_norm, a.norm);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, PackedLoss, ::testing::Bool());
+INSTANTIATE_TEST_SUITE_P(All, PackedLoss,
+                         ::testing::Values(Toy::gpt, Toy::llama, Toy::t5, Toy::t5_full_decoder));
 
 }  // namespace
 }  // namespace megalith::tune

@@ -39,9 +39,13 @@ parameters::StorageFormats stored_blocks(const config::Recipe& recipe,
 parameters::StorageFormats frozen_formats(const config::Recipe& recipe,
                                           const store::ModelSource& model) {
   const FrozenWeights quantize = recipe.tune.quantize;
-  if (quantize == FrozenWeights::stored) return stored_blocks(recipe, model);
-  parameters::StorageFormats formats = model.storage_formats(format_of(quantize));
-  if (formats.empty()) {
+  parameters::StorageFormats formats = quantize == FrozenWeights::stored
+                                           ? stored_blocks(recipe, model)
+                                           : model.storage_formats(format_of(quantize));
+  // A classifier's head trains too.
+  if (recipe.classifies())
+    std::erase_if(formats, [](const auto& format) { return format.first.starts_with("head."); });
+  if (formats.empty() && quantize != FrozenWeights::stored) {
     throw UserError(
         "recipe: tune.quantize {}: no rows of {}'s weights are whole blocks of {}; "
         "take it out",

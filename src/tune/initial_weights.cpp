@@ -13,8 +13,7 @@ void begin_with(const store::ModelSource& model, std::span<const int32_t> prompt
   device::Device& device = engine.device();
   const layers::HeadKind of = engine.settings().model.head.kind;
   const auto is_new = [&](std::string_view name) {
-    if (set.find(std::string(name))->declaration().is_added) return true;
-    if (!name.starts_with("head.")) return false;
+    if (!name.starts_with("head.")) return set.find(std::string(name))->declaration().is_added;
     // The outputs of another head are classes of something else.
     if (name.starts_with("head.output.") && of != model.spec().head.kind) return true;
     const store::StoredTensor* const stored = model.weights().find(std::string(name));

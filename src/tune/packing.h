@@ -15,4 +15,17 @@ namespace megalith::tune {
 /// `lengths` are from 1 to `length`. A function of its arguments alone.
 std::vector<std::vector<int64_t>> packed_samples(std::span<const int64_t> lengths, int64_t length);
 
+/// Tokens of an example, or of a sample, on both sides of an encoder-decoder.
+struct SideLengths {
+  int64_t decoder = 0;
+  int64_t encoder = 0;
+};
+/// The same where both sides have to fit. The room of a sample is that of its fuller side, as a
+/// part of the side, and the need of an example that of its larger side; an example goes to one of
+/// the 64 fullest samples that have room for its smaller side, else to the fullest with room for
+/// both. Samples have fewer examples than tokens of the decoder: what fills one is a sequence too.
+/// Sides of samples have 2 tokens and more.
+std::vector<std::vector<int64_t>> packed_samples(std::span<const SideLengths> lengths,
+                                                 const SideLengths& length);
+
 }  // namespace megalith::tune

@@ -68,6 +68,13 @@ void check_classes(const config::Recipe& r, std::vector<std::string>& faults) {
   answers ? check_questions(r, faults) : check_labels(r, faults);
   if (r.train.sample_every > 0)
     faults.emplace_back("train.sample_every: a classifier continues no text; set it to 0");
+  if (r.tune.has_virtual_tokens() || r.tune.method == TuneMethod::adapter)
+    faults.push_back(fmt::format(
+        "tune.objective: classify is not built with tune.method: {}; set full, lora or ia3",
+        r.tune.method));
+  if (r.tune.method == TuneMethod::dpo)
+    faults.emplace_back(
+        "tune.method: dpo compares answers, and tune.objective: classify gives none");
 }
 
 void check_prompt(const config::Recipe& r, std::vector<std::string>& faults) {
@@ -108,7 +115,7 @@ void check_preferences(const config::Recipe& r, std::vector<std::string>& faults
 }
 
 void check_what_is_given(const config::Recipe& r, std::vector<std::string>& faults) {
-  if (r.tune.method == TuneMethod::classify) check_classes(r, faults);
+  if (r.tune.objective == config::TuneObjective::classify) check_classes(r, faults);
   if (r.tune.objective == config::TuneObjective::dpo) check_preferences(r, faults);
   if (r.tune.data.empty())
     faults.emplace_back("tune.data names no file of examples; set it to a file of JSON lines");
@@ -154,7 +161,7 @@ void check_recipe(const config::Recipe& recipe, const config::Recipe& standard,
   const TuneMethod method = recipe.tune.method;
   if (!recipe.tunes())
     faults.emplace_back("tune.model names no model to tune; set it to a run or a folder");
-  const bool classifies = method == TuneMethod::classify;
+  const bool classifies = recipe.tune.objective == config::TuneObjective::classify;
   const bool lora = method == TuneMethod::lora, ia3 = method == TuneMethod::ia3,
              bottlenecks = method == TuneMethod::adapter, prompt = method == TuneMethod::prompt,
              encodes = method == TuneMethod::p_tuning;
@@ -188,7 +195,10 @@ void check_recipe(const config::Recipe& recipe, const config::Recipe& standard,
       faults.push_back(fmt::format(
           "{} has no effect without tune.task: question_answering; take it out of the recipe",
           change.path));
-    if (begins_with_one(change.path, kOfTexts)) unread(change.path, !classifies, "full");
+    if (begins_with_one(change.path, kOfTexts) && classifies)
+      faults.push_back(
+          fmt::format("{} has no effect with tune.objective: classify; take it out of the recipe",
+                      change.path));
     if (begins_with_one(change.path, kOfPreferences) &&
         recipe.tune.objective != config::TuneObjective::dpo)
       faults.push_back(fmt::format(

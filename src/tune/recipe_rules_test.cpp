@@ -152,12 +152,22 @@ TEST(RecipeRules, NameWhatHasNoMeaning) {
           "tune.encoder has no effect with tune.method: prompt");
   const auto classify = [](auto change) {
     return [=](config::Recipe& r) {
-      r.tune.method = config::TuneMethod::classify;
+      r.tune.objective = config::TuneObjective::classify;
       r.tune.labels = {"a", "b"};
       change(r);
     };
   };
   EXPECT_EQ(fault(classify([](auto&) {})), "");
+  EXPECT_EQ(fault(classify([](auto& r) {
+              r.tune.method = config::TuneMethod::lora;
+              r.tune.rank = 4;
+            })),
+            "");
+  EXPECT_EQ(fault(classify([](auto& r) { r.tune.method = config::TuneMethod::ia3; })), "");
+  refused(classify([](auto& r) { r.tune.method = config::TuneMethod::p_tuning; }),
+          "tune.objective: classify is not built with tune.method: p_tuning");
+  refused(classify([](auto& r) { r.tune.method = config::TuneMethod::dpo; }),
+          "tune.method: dpo compares answers, and tune.objective: classify gives none");
   refused(classify([](auto& r) { r.tune.labels.clear(); }), "tune.labels names no class");
   refused(classify([](auto& r) { r.tune.labels = {"a", "b", "a"}; }), "a class twice");
   refused(classify([](auto& r) { r.tune.overlong = config::Overlong::truncate; }), "tune.overlong");
@@ -169,7 +179,7 @@ TEST(RecipeRules, NameWhatHasNoMeaning) {
 TEST(RecipeRules, OfClassesOfWordsAndOfAnswers) {
   const auto of = [](config::ClassifyTask task, auto change) {
     return fault([=](config::Recipe& r) {
-      r.tune.method = config::TuneMethod::classify;
+      r.tune.objective = config::TuneObjective::classify;
       r.tune.task = task;
       change(r);
     });
@@ -202,6 +212,25 @@ TEST(RecipeRules, OfClassesOfWordsAndOfAnswers) {
               HasSubstr("train.sample_every"));
   EXPECT_THAT(fault([](auto& r) { r.tune.task = kWords; }),
               HasSubstr("tune.task has no effect with tune.method: full"));
+}
+
+TEST(RecipeRules, OfClassesBesideWhatStays) {
+  using enum config::TuneMethod;
+  using enum config::ClassifyTask;
+  const auto beside = [](config::ClassifyTask task, config::TuneMethod method) {
+    return fault([=](config::Recipe& r) {
+      r.tune.objective = config::TuneObjective::classify;
+      r.tune.method = method;
+      r.tune.task = task;
+      if (task != question_answering) r.tune.labels = {"O", "B-X"};
+    });
+  };
+  for (const auto task : {sequence_classification, token_classification, question_answering}) {
+    for (const auto method : {full, lora, ia3}) EXPECT_EQ(beside(task, method), "");
+    for (const auto method : {adapter, prompt, p_tuning})
+      EXPECT_THAT(beside(task, method),
+                  HasSubstr("tune.objective: classify is not built with tune.method: "));
+  }
 }
 
 TEST(RecipeRules, BlocksAreOfWeightsThatStay) {

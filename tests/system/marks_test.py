@@ -43,6 +43,16 @@ class Marks(Classifiers):
         return hf, config
 
 
+    def beside(self, out, settings, task, saved):
+        """The adapter of a run whose body stays, by the folder's own words."""
+        last = self.tune(out, *settings)
+        adapter = self.folder / out / "adapter"
+        config = json.loads((adapter / "adapter_config.json").read_text())
+        self.assertEqual((config["task_type"], config["modules_to_save"]), (task, saved))
+        self.same_under_every_layout(out, settings)
+        return adapter, last
+
+
 class Tags(Marks):
     @classmethod
     def setUpClass(cls):
@@ -79,6 +89,12 @@ class Tags(Marks):
         self.assertIn("is a classifier of O, B-ANIMAL, B-PERSON", self.tune("no", *self.settings, f"tune.model={hf}", "tune.labels=[O, B-X]", code=2))
         self.recipe_runs("tags", self.settings[2:3] + self.settings[4:5])
         self.assertEqual(self.tune("texts", "tune.seeds=1", f"tune.model={hf}", "train.steps=1", "train.validate_every=1")["status"], "finished")
+
+    def test_beside_factors(self):
+        settings = (*self.settings, "tune.method=lora", "tune.objective=classify", "tune.rank=4", "tune.dora=true")
+        adapter, last = self.beside("tags-lora", settings, "TOKEN_CLS", ["classifier"])
+        said = run_json("evaluate", "tags", "--checkpoint", self.encoder, "--adapter", adapter, "--input", self.lines, "--threads", 1)
+        self.assertEqual(said, {"metrics": last["validation_scores"], "examples": 20, "words": 120})
 
     def test_what_is_wrong_is_named(self):
         bad = self.folder / "bad.conll"
@@ -148,6 +164,11 @@ class Answers(Marks):
         again = self.tune("again", *self.settings, f"tune.model={hf}", "train.steps=1", "train.validate_every=1")
         self.assertLess(again["loss"], 1.5)
         self.recipe_runs("answers", self.settings[2:3] + ("tune.stride=6",))
+
+    def test_beside_vectors(self):
+        adapter, _ = self.beside("answers-ia3", (*self.settings, "tune.method=ia3", "tune.objective=classify"), "QUESTION_ANS", ["qa_outputs"])
+        said = run_json("evaluate", "answers", "--checkpoint", self.encoder, "--adapter", adapter, "--input", self.held, "--threads", 1)
+        self.assertEqual(said["examples"], 20)
 
     def test_what_is_wrong_is_named(self):
         bad = self.folder / "bad.json"

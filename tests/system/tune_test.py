@@ -9,6 +9,7 @@ import unittest
 from adapter_folder import LLAMA_RECIPE
 from event_file import steps_of
 from program import PROGRAM, ROOT, RoadTest, ended, run, run_json
+from tune_examples import examples
 
 TEMPLATE = ("{% for m in messages %}<{{ m.role[0] }}>{{ m.content }}<|endoftext|>{% endfor %}"
             "{% if add_generation_prompt %}<a>{% endif %}")
@@ -19,15 +20,6 @@ IA3 = ("tune.method=ia3", "optimizer.lr=3e-2")
 PROMPT = ("tune.method=prompt", "tune.virtual_tokens=6", "optimizer.lr=5e-2")
 MLP = ("tune.method=p_tuning", "tune.virtual_tokens=6", "tune.encoder_hidden=24", "optimizer.lr=3e-3")
 LSTM = (*MLP, "tune.encoder=lstm")
-
-
-def examples(count, seed):
-    """Sentences of the corpus, and whether what is seen has fur."""
-    draw = random.Random(seed)
-    nouns, verbs = ["cat", "dog", "bird", "fish"], ["sees", "likes", "finds", "eats"]
-    for _ in range(count):
-        one, verb, other = draw.choice(nouns), draw.choice(verbs), draw.choice(nouns)
-        yield f"the {one} {verb} the {other}", " yes." if other in ("cat", "dog") else " no."
 
 
 class Tune(RoadTest):
@@ -468,7 +460,7 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
         self.assertIn("is a classifier of two, one", self.tune("refused", *settings, f"tune.model={hf}", "tune.labels=[one, two]", code=2))
         self.assertIn("rows.tsv:2: has a label", self.tune("refused", *settings, "tune.labels=[three, four]", code=2))
         self.assertIn("needs an encoder", self.tune("refused", *settings, f"tune.model={self.model}", code=2))
-        self.assertIn("is not a decoder alone", self.tune("refused", f"tune.model={self.folder / 'bert'}", "train.sequence_length=32", code=2))
+        self.assertIn("has no decoder", self.tune("refused", f"tune.model={self.folder / 'bert'}", "train.sequence_length=32", code=2))
 
     def test_what_has_no_meaning_is_refused(self):
         empty = self.folder / "empty.jsonl"

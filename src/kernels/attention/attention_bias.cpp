@@ -22,8 +22,9 @@ std::vector<int64_t> buckets_of(const RelativeBuckets& buckets, const DistanceBi
 
 }  // namespace
 
-int64_t longest_sequence(const AttentionForward& a) { return longest(a.sequences.cu_seqlens); }
-int64_t longest_sequence(const AttentionBackward& a) { return longest(a.sequences.cu_seqlens); }
+// Scratch is a function of shapes: a plan has other sequences in as many rows.
+int64_t longest_sequence(const AttentionForward& a) { return a.q_TND.num_rows; }
+int64_t longest_sequence(const AttentionBackward& a) { return a.q_TND.num_rows; }
 int64_t longest_sequence(const AttentionCached& a) {
   const CachedSequences& s = a.sequences;
   int64_t length = 0;
@@ -71,12 +72,11 @@ DistanceBias spread_bias(const AttentionBias& bias, int64_t longest, std::byte* 
   return spread;
 }
 
-int64_t BiasSums::bytes(const AttentionBackward& a, int64_t block) {
+/// A block may have a single key, so there may be one for each row.
+int64_t BiasSums::bytes(const AttentionBackward& a, int64_t /*block*/) {
   if (a.dtable_BN.absent()) return 0;
-  int64_t blocks = 0;
-  for (int64_t s = 0; s < num_sequences(a.sequences); ++s)
-    blocks += ceil_div(rows_of(a.sequences, s).sight.keys, block);
-  return round_up(blocks * a.dtable_BN.num_elements() * bytes_of(DType::f32), device::kAlignment);
+  const int64_t floats = a.k_TKD.num_rows * a.dtable_BN.num_elements();
+  return round_up(floats * bytes_of(DType::f32), device::kAlignment);
 }
 
 BiasSums::BiasSums(const AttentionBackward& a, int64_t block, std::byte* scratch) {

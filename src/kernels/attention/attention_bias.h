@@ -57,7 +57,7 @@ double bias_of(const AttentionBias& bias, int64_t head, int64_t distance);
 int64_t distance_bias_bytes(const AttentionBias& bias, int64_t longest);
 /// Overwrites them.
 DistanceBias spread_bias(const AttentionBias& bias, int64_t longest, std::byte* scratch);
-/// Positions of the longest sequence.
+/// Positions that no sequence has more of.
 int64_t longest_sequence(const AttentionForward& a);
 int64_t longest_sequence(const AttentionBackward& a);
 int64_t longest_sequence(const AttentionCached& a);

@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tuning of an encoder-decoder, from examples to what it answers: python3 tune_t5_test.py PROGRAM"""
+import json
+import unittest
+
+from program import PROGRAM, ROOT, RoadTest, ended, run, run_json
+from tune_examples import added_tokens, examples
+
+LAYOUTS = (("parallel.tensor=2",), ("parallel.tensor=2", "parallel.sequence=true"), ("parallel.pipeline=3",), ("parallel.data=2", "parallel.zero=1"),
+           ("parallel.tensor=2", "parallel.pipeline=2", "parallel.data=2", "parallel.sequence=true", "parallel.zero=1", "memory.recompute=full"),
+           ("train.micro_batch=1", "memory.recompute=selective"))
+
+
+LORA = ("tune.method=lora", "tune.rank=4", "tune.alpha=8")
+PROMPT = ("tune.method=prompt", "tune.virtual_tokens=4", "optimizer.lr=5e-2")
+MLP = ("tune.method=p_tuning", "tune.virtual_tokens=4", "tune.encoder_hidden=24", "optimizer.lr=3e-3")
+IA3 = ("tune.method=ia3", "tune.targets=[q, k, v, o, wi, wo]", "optimizer.lr=5e-2")
+
+
+class TuneT5(RoadTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        tokenizer = json.loads((cls.folder / "tokenizer.json").read_text())
+        tokenizer["added_tokens"] += added_tokens(285, ["<pad>"] + [f"<extra_id_{i}>" for i in range(9)])
+        (cls.folder / "spans.json").write_text(json.dumps(tokenizer))
+        cls.train("base", "model.family=t5", "model.context=32", "model.decoder_start=285", f"data.tokenizer={cls.folder / 'spans.json'}",
+                  "data.document_mask=false", "train.objective=spans", "train.steps=20", "train.validate_every=0", "model.dropout=0")
+        cls.model = cls.folder / "model"
+        run("convert", "--from", cls.folder / "base", "--to", cls.model, "--format", "hf")
+        cls.data, cls.held = (cls.folder / f"{name}.jsonl" for name in ("data", "held"))
+        for path, count, seed in ((cls.data, 60, 1), (cls.held, 10, 2)):
+            path.write_text("".join(json.dumps({"prompt": p, "completion": c}) + "\n" for p, c in examples(count, seed)))
+        cls.tune_recipe = cls.folder / "tune.yaml"
+        cls.tune_recipe.write_text(f"""
+tune: {{model: {cls.model}, data: {cls.data}, answer_length: 12}}
+train: {{steps: 6, sequence_length: 32, global_batch: 4, micro_batch: 2}}
+optimizer: {{lr: 1e-3, weight_decay: 0, schedule: constant}}
+run: {{threads: 1}}
+parallel: {{tensor_shards: 2, data_shards: 2}}
+""")
+
+    @classmethod
+    def tune(cls, out, *overrides, code=0):
+        words = [word for o in (f"run.out={cls.folder / out}", *overrides) for word in ("--set", o)]
+        return run("tune", cls.tune_recipe, *words, "--json", code=code)
+
+    def tune_says(self, out, *overrides):
+        words = [word for o in (f"run.out={self.folder / out}", *overrides) for word in ("--set", o)]
+        return ended([PROGRAM, "tune", self.tune_recipe, *words]).stderr
+
+    def run_of(self, out):
+        return json.loads((self.folder / out / "run.json").read_text())
+
+    def right(self, checkpoint, *options):
+        """Of the first ten examples, how many are answered so, and ended."""
+        said = [run_json("generate", "--checkpoint", checkpoint, "--prompt", prompt, "--max-new-tokens", 8, "--temperature", 0, "--threads", 1, *options)["text"]
+                for prompt, _ in list(examples(60, 1))[:10]]
+        return sum(answer == right.strip() for answer, (_, right) in zip(said, examples(60, 1)))
+
+    def same_under_every_layout(self, out, *settings):
+        self.tune(out, *settings)
+        for number, layout in enumerate(LAYOUTS):
+            with self.subTest(layout=layout):
+                other = f"{out}-x{number}"
+                self.tune(other, *settings, *layout)
+                self.assertEqual(self.run_of(out)["state_sha256"], self.run_of(other)["state_sha256"])
+                memory = self.run_of(other)["memory"]
+                self.assertEqual(memory["planned"]["total"], memory["measured"]["total"])
+
+    def test_all_weights_learn_the_answers(self):
+        last = json.loads(self.tune("full", "train.steps=150", "train.validate_every=50", f"tune.validation={self.held}", "optimizer.lr=5e-3"))
+        self.assertEqual(last["status"], "finished")
+        self.assertLess(last["loss"], 0.1)
+        self.assertGreaterEqual(self.right(self.folder / "full"), 9)
+        folder = self.folder / "full-hf"
+        run("convert", "--from", self.folder / "full", "--to", folder, "--format", "hf")
+        self.assertGreaterEqual(self.right(folder), 9)
+
+    def test_its_recipe(self):
+        words = [word for o in (f"run.out={self.folder / 'recipe'}", f"tune.model={self.model}", f"tune.data={self.data}", "train.epochs=", "train.steps=2",
+                                "train.sequence_length=32", "tune.answer_length=12", "run.threads=1") for word in ("--set", o)]
+        self.assertEqual(run_json("tune", ROOT / "recipes/tune/t5.yaml", *words)["status"], "finished")
+
+    def test_one_result_under_every_layout(self):
+        self.same_under_every_layout("layouts", "model.dropout=0.1")
+
+    def test_a_run_in_two_parts_is_one_run(self):
+        for name, settings in (("full", ()), ("lora", LORA)):
+            with self.subTest(name=name):
+                self.tune(f"whole-{name}", *settings)
+                self.tune(f"parts-{name}", *settings, "train.steps=3")
+                self.tune(f"parts-{name}", *settings, "parallel.data=2")
+                self.assertEqual(self.run_of(f"whole-{name}")["state_sha256"], self.run_of(f"parts-{name}")["state_sha256"])
+
+    def beside(self, out, *settings):
+        """A run that trains beside the weights: what its adapter says is what it learned, merged into the weights too."""
+        last = json.loads(self.tune(out, *settings, "train.steps=150"))
+        self.assertLess(last["loss"], 0.3)
+        adapter = self.folder / out / "adapter"
+        self.assertEqual(json.loads((adapter / "adapter_config.json").read_text())["task_type"], "SEQ_2_SEQ_LM")
+        self.assertGreaterEqual(self.right(self.model, "--adapter", adapter), 9)
+        merged = self.folder / f"{out}-merged"
+        run("convert", "--from", self.model, "--to", merged, "--merge-adapter", adapter)
+        self.assertGreaterEqual(self.right(merged), 9)
+
+    def test_factors_beside_both_stacks(self):
+        self.beside("lora", *LORA, "optimizer.lr=2e-2")
+        self.same_under_every_layout("lora-layouts", *LORA)
+
+    def test_virtual_tokens_before_what_the_encoder_reads(self):
+        for name, settings in (("prompt", PROMPT), ("mlp", MLP)):
+            first, last = (json.loads(line) for line in self.tune_losses(name, *settings))
+            self.assertLess(last["loss"], 0.8 * first["loss"])
+            adapter = self.folder / name / "adapter"
+            config = json.loads((adapter / "adapter_config.json").read_text())
+            self.assertEqual((config["task_type"], config["num_transformer_submodules"]), ("SEQ_2_SEQ_LM", 1))
+            line = self.folder / "pair.jsonl"
+            line.write_text(json.dumps({"text": "the cat sees the dog", "target": "yes."}) + "\n")
+            scores = [run_json("evaluate", "score", "--checkpoint", self.model, "--input", line, *options)["nll"] for options in ((), ("--adapter", adapter))]
+            self.assertLess(scores[1], scores[0])
+            self.assertTrue(run_json("generate", "--checkpoint", self.model, "--adapter", adapter, "--prompt", "the cat sees the dog", "--max-new-tokens", 4,
+                                     "--temperature", 0, "--threads", 1)["text"])
+            self.same_under_every_layout(f"{name}-layouts", *settings)
+
+    def tune_losses(self, out, *settings):
+        """The first and the last line of a longer run's log."""
+        self.tune(out, *settings, "train.steps=60")
+        lines = (self.folder / out / "metrics.jsonl").read_text().splitlines()
+        return lines[0], lines[-1]
+
+    def test_vectors_beside_both_stacks(self):
+        self.beside("ia3", *IA3)
+        self.same_under_every_layout("ia3-layouts", *IA3)
+
+    def test_both_sides_are_said(self):
+        said = self.tune_says("sides", "train.steps=1", "train.sequence_length=18", "tune.answer_length=6")
+        self.assertRegex(said, r"tune.data: \d+ examples of 60 lines, \d+ tokens \(\d+ learned\) in \d+ samples of 6 ")
+        self.assertRegex(said, r"tune.data: of each sample an encoder reads 18 tokens, \d+ of all \(")
+        self.assertRegex(said, r"longer than 6 tokens to answer or, \d+ of them, 18 to read: \d+ left out, 0 truncated")
+
+    def test_what_has_no_meaning_is_refused(self):
+        chats = self.folder / "chats.jsonl"
+        chats.write_text(json.dumps({"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]}) + "\n")
+        for overrides, expected in (
+                (("tune.objective=dpo",), "tune.objective: dpo is not built for encoder-decoders"),
+                (("tune.method=adapter",), "tune.method: adapter is for decoders"),
+                (("tune.method=prompt", "tune.virtual_tokens=31"), "tune.virtual_tokens 31 leaves no room in the context of"),
+                (("tune.answer_length=33",), "tune.answer_length 33 is more than the context of"),
+                (("tune.answer_length=1",), "leave no room for a text and its end"),
+                ((f"tune.data={chats}",), "template"),
+                (("tune.overlong=refuse", "train.sequence_length=8"), "data.jsonl:1: has a prompt of"),
+                (("tune.overlong=refuse", "tune.answer_length=2"), "has an answer of"),
+                (("optimizer.layer_decay=0.9",), "optimizer.layer_decay needs one stack of layers")):
+            message = self.tune("refused", *overrides, code=2)
+            self.assertIn(expected, message)
+            self.assertEqual(len([line for line in message.splitlines() if " info " not in line]), 1, message)
+
+
+if __name__ == "__main__":
+    unittest.main()
