@@ -9,7 +9,9 @@ namespace {
 
 using testing::OneRank;
 using testing::SerialRun;
+using testing::with_bottlenecks;
 using testing::with_factors;
+using testing::with_magnitudes;
 using testing::with_prompt;
 using testing::with_vectors;
 
@@ -43,6 +45,8 @@ struct Method {
 constexpr Method kMethods[] = {
     {"factors", [](Settings s) { return with_factors(std::move(s)); }},
     {"dropout", [](Settings s) { return with_factors(std::move(s), 0.2); }},
+    {"magnitudes", [](Settings s) { return with_magnitudes(std::move(s)); }},
+    {"bottlenecks", [](Settings s) { return with_bottlenecks(std::move(s)); }},
     {"vectors", [](Settings s) { return with_vectors(std::move(s)); }},
     {"prompt", [](Settings s) { return with_prompt(std::move(s)); }}};
 

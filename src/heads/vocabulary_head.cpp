@@ -165,7 +165,7 @@ void VocabularyHead::forward(Context& context, const Batch& batch, ConstView x_T
   const HeadRows rows_of = input().forward(context, batch, x_TH, nullptr, weight_->name());
   const ChosenRows chosen(context, batch, rows_of.rows_TE(), loss_T);
   device::Tensor numbers;
-  const Weight w_VE = as_numbers(context, *weight_, numbers);
+  const Weight w_VE = as_numbers(context.exec, *weight_, numbers);
   const int64_t most_rows = std::min(chunk_rows(), chosen.count());
   for (int64_t begin = 0; begin < chosen.count(); begin += most_rows) {
     const int64_t rows = std::min(most_rows, chosen.count() - begin);
@@ -199,7 +199,7 @@ void VocabularyHead::forward_backward(Context& context, const Batch& batch, Cons
   }
   const View dh_RE = apart.view.absent() ? dh.view : apart.view;
   device::Tensor numbers;
-  const Weight w_VE = as_numbers(context, *weight_, numbers);
+  const Weight w_VE = as_numbers(context.exec, *weight_, numbers);
   const int64_t most_rows = std::min(chunk_rows(), chosen.count());
   for (int64_t begin = 0, end = 0; begin < chosen.count(); begin = end) {
     end = kernels::end_of_pairs(chosen.runs, std::min(begin + most_rows, chosen.count()));
@@ -269,7 +269,7 @@ void VocabularyHead::logits(Context& context, ConstView x_RH, View logits_RV) co
   const HeadRows rows_of = input().rows(context, x_RH);
   const ConstView h = rows_of.rows_TE();
   device::Tensor numbers;
-  const Weight w_VE = as_numbers(context, *weight_, numbers);
+  const Weight w_VE = as_numbers(context.exec, *weight_, numbers);
   const auto project = [&](View y_RV) {
     kernels::linear_forward(context.exec,
                             {.x_TI = h, .w_OI = w_VE, .y_TO = y_RV, .bias_O = bias()});

@@ -61,7 +61,7 @@ Product::Read Product::read(Operand operand, ConstView x, Along along, Reading r
 Product::Read Product::read_weight(Along along) const {
   if (!is_narrow()) {
     Read made;
-    if (weight_.widens_to()) made.view = as_numbers(context_, weight_, made.made);
+    if (weight_.widens_to()) made.view = as_numbers(context_.exec, weight_, made.made);
     return made;
   }
   if (!context_.fp8->scaling(Operand::weight).scales_tensors())

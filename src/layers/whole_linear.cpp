@@ -20,7 +20,7 @@ void WholeLinear::forward(Context& context, ConstView x_TI, View y_TO) const {
   device::Tensor numbers;
   kernels::linear_forward(context.exec,
                           {.x_TI = x_TI,
-                           .w_OI = as_numbers(context, *weight_, numbers),
+                           .w_OI = as_numbers(context.exec, *weight_, numbers),
                            .y_TO = y_TO,
                            .bias_O = bias_ != nullptr ? ConstView(bias_->compute()) : ConstView{}});
 }
@@ -48,7 +48,7 @@ void WholeLinear::backward(Context& context, const Batch& batch, ConstView dy_TO
   }
   device::Tensor numbers;
   kernels::linear_backward_input(
-      exec, {.dy_TO = dy_TO, .w_OI = as_numbers(context, *weight_, numbers), .dx_TI = dx_TI});
+      exec, {.dy_TO = dy_TO, .w_OI = as_numbers(context.exec, *weight_, numbers), .dx_TI = dx_TI});
 }
 
 }  // namespace megalith::layers

@@ -5,11 +5,10 @@
 
 namespace megalith::layers {
 
-Weight as_numbers(const Context& context, const parameters::Parameter& weight,
-                  device::Tensor& made) {
+Weight as_numbers(kernels::Exec& exec, const parameters::Parameter& weight, device::Tensor& made) {
   if (!weight.widens_to()) return weight.compute();
-  made = context.workspace(*weight.widens_to(), weight.local_shape());
-  kernels::widen(context.exec, weight.compute(), made);
+  made = exec.workspace.tensor(*weight.widens_to(), weight.local_shape());
+  kernels::widen(exec, weight.compute(), made);
   return {made.view, plain_format(*weight.widens_to()), weight.local_shape(), weight.version()};
 }
 

@@ -5,14 +5,13 @@
 // is that of the run whose weights are these numbers, and the blocks save memory alone.
 #pragma once
 
-#include "layers/context.h"
+#include "kernels/exec.h"
 #include "parameters/parameter.h"
 
 namespace megalith::layers {
 
 /// What passes read of a weight: what is stored, or of one in blocks that something trains beside
 /// (Parameter::widens_to) its numbers, [local shape] in workspace, which `made` holds.
-Weight as_numbers(const Context& context, const parameters::Parameter& weight,
-                  device::Tensor& made);
+Weight as_numbers(kernels::Exec& exec, const parameters::Parameter& weight, device::Tensor& made);
 
 }  // namespace megalith::layers

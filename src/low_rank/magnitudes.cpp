@@ -6,6 +6,7 @@
 #include "kernels/elementwise/pointwise.h"
 #include "kernels/reduction/column_sum.h"
 #include "kernels/reduction/row_norms.h"
+#include "layers/widened.h"
 #include "low_rank/row_norms.h"
 
 namespace megalith::low_rank {
@@ -54,9 +55,9 @@ ScaledFactors::ScaledFactors(parameters::ParameterSet& set, const layers::Factor
 
 device::Tensor ScaledFactors::over_norms(Context& context, ConstView numerator_O) const {
   const device::Tensor b_RO = factors_.scaled_second(context);
-  device::Tensor n_O = context.workspace(context.accumulation, numerator_O.shape());
+  device::Tensor n_O = context.workspace(context.accumulation, numerator_O.shape()), numbers;
   row_norms(context.exec, context.tensor,
-            {.w_OI = weight_.compute(),
+            {.w_OI = layers::as_numbers(context.exec, weight_, numbers),
              .a_RI = factors_.first_RI(),
              .b_RO = b_RO,
              .n_O = n_O,
@@ -125,8 +126,9 @@ void begin_magnitudes(kernels::Exec& exec, comm::Communicator& tensor,
     if (m == nullptr) continue;
     const bool is_row = weight.declaration().shard.dim == 1;
     const device::Tensor n_O = exec.workspace.tensor(dtype, m->local_shape());
+    device::Tensor numbers;
     row_norms(exec, tensor,
-              {.w_OI = weight.compute(),
+              {.w_OI = layers::as_numbers(exec, weight, numbers),
                .a_RI = {},
                .b_RO = {},
                .n_O = n_O,

@@ -8,7 +8,7 @@ import unittest
 from program import ROOT, RoadTest, run, run_json
 
 LORA = ("tune.method=lora", "tune.rank=4", "tune.alpha=8")
-METHODS = {"lora": LORA, "ia3": ("tune.method=ia3", "optimizer.lr=3e-2"), "prompt": ("tune.method=prompt", "tune.virtual_tokens=6"),
+METHODS = {"lora": LORA, "dora": (*LORA, "tune.dora=true"), "adapter": ("tune.method=adapter", "tune.adapter_dim=4"), "ia3": ("tune.method=ia3", "optimizer.lr=3e-2"), "prompt": ("tune.method=prompt", "tune.virtual_tokens=6"),
            "mlp": ("tune.method=p_tuning", "tune.virtual_tokens=6")}
 BF16 = ("precision.parameters=bf16", "precision.compute=bf16")
 
@@ -54,7 +54,7 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
             run("convert", "--from", file, "--to", wide, "--format", "hf", "--dtype", "f32")
             for method, settings in METHODS.items():
                 for name, precision in (("f32", ()), ("bf16", BF16), ("mixed", ("precision.parameters=bf16",))):
-                    if name == "mixed" and method != "lora":
+                    if name == "mixed" and method not in ("lora", "dora"):
                         continue
                     out = f"{format}-{method}-{name}"
                     self.tune(out, *settings, *precision, f"tune.quantize={format}")

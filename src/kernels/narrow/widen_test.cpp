@@ -74,7 +74,8 @@ TEST(Widen, RowsWithAScaleOfTheirOwnGoToTheReference) {
   widen(exec, tiled.weight(), y);
   for (int64_t i = 0; i < y.size(); ++i) {
     const auto expected = static_cast<double>(tile_value(tiled.weight(), i / 64, i % 64));
-    if (!std::isnan(expected)) ASSERT_EQ(y.at(i), expected) << i;
+    if (std::isnan(expected)) continue;
+    ASSERT_EQ(y.at(i), expected) << i;
   }
 }
 
