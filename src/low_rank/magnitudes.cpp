@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernels/elementwise/pointwise.h"
+#include "kernels/narrow/widen.h"
 #include "kernels/reduction/column_sum.h"
 #include "kernels/reduction/row_norms.h"
 #include "low_rank/row_norms.h"
@@ -40,6 +41,14 @@ std::vector<ColumnRun> others_of(const layers::FactoredProduct& product,
   return column_runs(local);
 }
 
+/// What products read of a weight (layers/widened.h), in `made` where that is not what is stored.
+Weight numbers_of(kernels::Exec& exec, const Parameter& weight, device::Tensor& made) {
+  if (!weight.widens_to()) return weight.compute();
+  made = exec.workspace.tensor(*weight.widens_to(), weight.local_shape());
+  kernels::widen(exec, weight.compute(), made);
+  return Weight(made.view);
+}
+
 }  // namespace
 
 ScaledFactors::ScaledFactors(parameters::ParameterSet& set, const layers::FactoredProduct& product,
@@ -54,9 +63,10 @@ ScaledFactors::ScaledFactors(parameters::ParameterSet& set, const layers::Factor
 
 device::Tensor ScaledFactors::over_norms(Context& context, ConstView numerator_O) const {
   const device::Tensor b_RO = factors_.scaled_second(context);
+  device::Tensor numbers;
   device::Tensor n_O = context.workspace(context.accumulation, numerator_O.shape());
   row_norms(context.exec, context.tensor,
-            {.w_OI = weight_.compute(),
+            {.w_OI = numbers_of(context.exec, weight_, numbers),
              .a_RI = factors_.first_RI(),
              .b_RO = b_RO,
              .n_O = n_O,
@@ -124,9 +134,10 @@ void begin_magnitudes(kernels::Exec& exec, comm::Communicator& tensor,
     Parameter* const m = set.find(magnitudes_of(weight.name()));
     if (m == nullptr) continue;
     const bool is_row = weight.declaration().shard.dim == 1;
+    device::Tensor numbers;
     const device::Tensor n_O = exec.workspace.tensor(dtype, m->local_shape());
     row_norms(exec, tensor,
-              {.w_OI = weight.compute(),
+              {.w_OI = numbers_of(exec, weight, numbers),
                .a_RI = {},
                .b_RO = {},
                .n_O = n_O,
