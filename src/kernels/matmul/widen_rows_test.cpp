@@ -25,7 +25,8 @@ TEST(WidenRows, AreTheValuesOfBlocks) {
                                               std::string(name_of(format)));
     for (int64_t t = 0; t < kCount; ++t)
       for (int64_t i = 0; i < kColumns; ++i)
-        ASSERT_EQ(static_cast<float>(y[0].at(t, i)), tile_value(w, kFirst + t, i)) << format;
+        ASSERT_EQ(static_cast<float>(y[0].at(t, i)), tile_value(w, kFirst + t, i))
+            << name_of(format);
   }
 }
 
