@@ -105,7 +105,7 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
                 for prompt, _ in examples(60, 1)[:6]]
 
     def beside(self, out, *settings):
-        """A run that trains beside the weights: what its adapter says is what it learned, and what is said with it merged into the weights."""
+        """A run that trains beside the weights: what its adapter says is not what the model said, and is what is said with it merged into the weights."""
         first, last = self.tune_losses(out, *settings, "train.steps=200")
         self.assertLess(last, 0.3 * first)
         adapter = self.folder / out / "adapter"
@@ -113,7 +113,7 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
         merged = self.folder / f"{out}-merged"
         run("convert", "--from", self.model, "--to", merged, "--merge-adapter", adapter)
         said = self.answers(self.model, "--adapter", adapter)
-        self.assertTrue(all(text.startswith("the ") for text in said), said)
+        self.assertNotEqual(said, self.answers(self.model))
         self.assertEqual(said, self.answers(merged))
 
     def test_factors_beside_both_stacks(self):
