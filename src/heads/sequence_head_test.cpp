@@ -18,6 +18,7 @@ namespace {
 using megalith::testing::dot;
 using megalith::testing::gradient_faults;
 using megalith::testing::LayerCase;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -139,7 +140,9 @@ TEST(SequenceHead, GradientsOfSpans) {
     head->forward_backward(context, batch, x, 0, loss, dx);
     const auto value = [&] { return weighted_losses(c, context, *head, x); };
     EXPECT_THAT(gradient_faults("x", x, dx, value, {.elements = 12}), IsEmpty());
-    EXPECT_THAT(c.parameter_faults(value), IsEmpty());
+    // What is added to all outputs of a column alike changes no softmax over rows.
+    for (const std::string& fault : c.parameter_faults(value))
+      EXPECT_THAT(fault, EndsWith("bias: no element moves the value"));
     // The mean of two softmaxes over the rows of the sequence.
     head->outputs(context, batch, x, y);
     for (int64_t u = 0; u + 1 < std::ssize(batch.cu_seqlens); ++u) {

@@ -94,8 +94,9 @@ TEST_F(ClassifierHead, BodyAndHeadComeTogether) {
     return source.weights().read(*tensor);
   };
   for (const models::TensorMap& map : models::tensor_maps(whole.spec(), models::kBert.tensors)) {
-    if (!map.name.starts_with("head."))
+    if (!map.name.starts_with("head.")) {
       EXPECT_EQ(value_of(whole, map.name), value_of(base(), map.name)) << map.name;
+    }
   }
   const checkpoint::SafetensorsFile file(path / "adapter_model.safetensors");
   const checkpoint::SafetensorsEntry* const bias = file.find(kPooler);

@@ -82,7 +82,7 @@ class Tags(Marks):
         text.write_text('{"text": "the man sees the cat ."}\n')
         one = run_json("evaluate", "classify", "--checkpoint", hf, "--input", text, "--threads", 1)
         self.assertEqual(len(one["label"]), len(one["ids"]))
-        self.assertEqual([label for label in one["label"] if label != "O"][:2], ["B-PERSON", "B-ANIMAL"])
+        self.assertEqual({label for label in one["label"][1:-1] if label != "O"}, {"B-PERSON", "B-ANIMAL"})  # special ones have learned nothing
         # It goes on, and becomes a classifier of texts too.
         again = self.tune("again", *self.settings, f"tune.model={hf}", "train.steps=1", "train.validate_every=1")
         self.assertLess(again["loss"], 0.5)

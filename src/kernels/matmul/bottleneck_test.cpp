@@ -47,16 +47,27 @@ TEST(Bottleneck, IsTheFormulaRowByRow) {
     const Outputs whole = run(kRows);
     for (const int64_t rows : {1, 5}) testing::expect_same_bits(run(rows), whole, "calls");
     for (int64_t t = 0; t < kRows; ++t) {
-      double a[kSize];
+      double a[kSize], error[kSize];
       for (int64_t r = 0; r < kSize; ++r) {
-        double u = numbers.down_bias.at(r);
-        for (int64_t h = 0; h < kHidden; ++h) u += x.at(t, h) * numbers.down.at(r, h);
+        double u = numbers.down_bias.at(r), size = std::abs(u);
+        for (int64_t h = 0; h < kHidden; ++h) {
+          u += x.at(t, h) * numbers.down.at(r, h);
+          size += std::abs(x.at(t, h) * numbers.down.at(r, h));
+        }
         a[r] = u / (1 + std::exp(-u));
+        // A chain and the bias, times the largest slope; the activation's own few roundings.
+        error[r] = 0x1p-24 * (1.1 * (kHidden + 1) * size + 8 * std::abs(a[r]));
       }
       for (int64_t h = 0; h < kHidden; ++h) {
-        double y = x.at(t, h) + numbers.up_bias.at(h);
-        for (int64_t r = 0; r < kSize; ++r) y += a[r] * numbers.up.at(h, r);
-        ASSERT_NEAR(whole[0].at(t, h), y, 16 * testing::unit_roundoff(dtype)) << t << " " << h;
+        double y = x.at(t, h) + numbers.up_bias.at(h), size = std::abs(numbers.up_bias.at(h));
+        double bound = 0;
+        for (int64_t r = 0; r < kSize; ++r) {
+          y += a[r] * numbers.up.at(h, r);
+          size += std::abs(a[r] * numbers.up.at(h, r));
+          bound += error[r] * std::abs(numbers.up.at(h, r));
+        }
+        bound += 0x1p-24 * (kSize + 2) * size + 1.01 * testing::unit_roundoff(dtype) * std::abs(y);
+        ASSERT_NEAR(whole[0].at(t, h), y, 1.01 * bound) << t << " " << h;
       }
     }
   }
