@@ -45,7 +45,9 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
     def result(self, out):
         """All that a run came to: losses, what trained, the adapter."""
         losses = [json.loads(line)["loss_hex"] for line in (self.folder / out / "metrics.jsonl").read_text().splitlines()]
-        return losses, self.record(out)["state_sha256"], (self.folder / out / "adapter/adapter_model.safetensors").read_bytes()
+        files = [path for path in sorted((self.folder / out / "adapter").rglob("*")) if path.is_file() and path.suffix != ".json"]
+        self.assertTrue(files)
+        return losses, self.record(out)["state_sha256"], [path.read_bytes() for path in files]
 
     def test_a_run_is_that_of_the_blocks_numbers(self):
         for format in ("q8_0", "q4_0", "q4_1"):
@@ -81,7 +83,11 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
                 self.tune(out, *settings, *layout)
                 self.assertEqual(self.result(f"{method}-1"), self.result(out), layout)
                 memory = self.record(out)["memory"]
-                self.assertEqual(memory["planned"], {key: memory["measured"][key] for key in memory["planned"]}, (method, layout))
+                taken = {key: memory["measured"][key] for key in memory["planned"]}
+                if "tune.method=lora" in settings or method in ("adapter", "ia3"):
+                    self.assertEqual(memory["planned"], taken, (method, layout))
+                else:  # the plan has as many learned tokens as any sample, which no batch here is made of alone
+                    self.assertLessEqual(taken["total"], memory["planned"]["total"], (method, layout))
 
     def test_it_goes_on_and_is_served_as_it_was_trained(self):
         settings = (*LORA, "tune.quantize=q4_0", "train.validate_every=3", f"tune.validation={self.data}", "train.sample_every=3", "train.sample_prompts=[the cat]")
