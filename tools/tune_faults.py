@@ -125,8 +125,6 @@ TUNE_FAULTS = [
           "LearnedVectors.GradientsAreFiniteDifferences"),
     Fault("a product's gradient not multiplied", "src/layers/linear.cpp",
           "product.set_output_gradient(dz_TO); const ConstView db_TO", "product.set_output_gradient(dy_TO); const ConstView db_TO", "ia3_test", "LearnedVectors.GradientsAreFiniteDifferences"),
-    Fault("a bias's gradient multiplied by magnitudes", "src/layers/linear.cpp",
-          "comes_before_bias(factors_.get()) ? dy_TO : dz_TO;", "dz_TO;", "low_rank_test", "Magnitudes.AreTheFormulaAndItsGradients"),
     Fault("the bias of a row product within what magnitudes multiply", "src/layers/linear.cpp",
           "const ConstView bias_O = comes_before_bias(factors_.get()) ? ConstView{} : value_of(bias_);", "const ConstView bias_O = value_of(bias_);", "low_rank_test",
           "Magnitudes.AreTheFormulaAndItsGradients"),
