@@ -121,7 +121,7 @@ TUNE_FAULTS = [
           "others.push_back(!multiplied.outputs.at(static_cast<size_t>(run.begin + i)));", "others.push_back(!multiplied.outputs.at(static_cast<size_t>(run.local + i)));",
           "engine_test", "Vectors/BesideProducts.TensorRanks/*:Vectors/BesideProducts.SequenceParallel/*"),
     Fault("a gradient of what a vector gave", "src/layers/linear.cpp",
-          "factors_->is_before_bias() ? ConstView{} : value_of(bias_)}); factors_->add_output_gradients", "factors_->is_before_bias() ? ConstView{} : value_of(bias_)}); factors_->forward(context, batch, x_TI, z); factors_->add_output_gradients", "ia3_test",
+          "factors_->comes_before_bias() ? ConstView{} : value_of(bias_)}); factors_->add_output_gradients", "factors_->comes_before_bias() ? ConstView{} : value_of(bias_)}); factors_->forward(context, batch, x_TI, z); factors_->add_output_gradients", "ia3_test",
           "LearnedVectors.GradientsAreFiniteDifferences"),
     Fault("a product's gradient not multiplied", "src/layers/linear.cpp",
           "product.set_output_gradient(dz_TO); const ConstView db_TO", "product.set_output_gradient(dy_TO); const ConstView db_TO", "ia3_test", "LearnedVectors.GradientsAreFiniteDifferences"),
