@@ -53,8 +53,9 @@ void CheckpointOptions::declare(CLI::App& command) {
 
 void CheckpointOptions::declare_adapter(CLI::App& command) {
   command.add_option("--adapter", adapter,
-                     "a folder of PEFT's with an adapter of the model, LoRA, IA3 or virtual tokens "
-                     "(adapter_config.json, adapter_model.safetensors), to read with");
+                     "a folder with an adapter of the model, to read with: PEFT's, LoRA, DoRA, IA3 "
+                     "or virtual tokens (adapter_config.json, adapter_model.safetensors), or "
+                     "AdapterHub's bottlenecks (adapter_config.json, adapter.safetensors)");
 }
 
 void CheckpointOptions::declare_cache(CLI::App& command) {

@@ -254,7 +254,7 @@ void add_convert(CLI::App& app, Invocation& invocation) {
                "divergence are printed");
   c.add_option(
       "--merge-adapter", o->adapter,
-      "a folder of PEFT's with an adapter of the model, LoRA or IA3: written are the weights "
+      "a folder of PEFT's with an adapter of the model, LoRA, DoRA or IA3: written are the weights "
       "with its part in them, once their predictions were compared with the adapter's");
   c.add_flag("--weights-only", o->weights_only, "write a GGUF file without the tokenizer");
   c.callback([=, &invocation] {

@@ -30,11 +30,11 @@ constexpr std::string_view kWeightSuffix = ".weight";
 std::string read_adapter_config(const fs::path& folder) {
   std::error_code error;
   if (!fs::is_directory(folder, error))
-    throw UserError("{}: is no folder; name one that PEFT has saved an adapter to",
+    throw UserError("{}: is no folder; name one that PEFT or AdapterHub has saved an adapter to",
                     folder.string());
   const fs::path path = folder / kAdapterConfigName;
   if (!fs::exists(path, error))
-    throw UserError("{}: has no {}; name a folder that PEFT has saved an adapter to",
+    throw UserError("{}: has no {}; name a folder that PEFT or AdapterHub has saved an adapter to",
                     folder.string(), kAdapterConfigName);
   checkpoint::require_inside(path, folder);
   return read_regular(path, adapters::kMostConfigBytes);
