@@ -85,24 +85,20 @@ std::vector<std::string> answers_to(const QuestionSet& set, std::span<const Ques
 
 /// Mean scores in percent, as SQuAD's script gives them; of questions without an answer apart.
 ordered_json scores_of(const QuestionSet& set, std::span<const std::string> answers) {
-  metrics::AnswerScore sum, of_none;
-  int64_t none = 0;
+  std::vector<double> matches, all, answerable, unanswerable;
   for (size_t i = 0; i < answers.size(); ++i) {
     const std::vector<std::string> right = set.questions[i].answer_texts();
-    const metrics::AnswerScore score = metrics::answer_score(answers[i], right);
-    sum.exact_match += score.exact_match;
-    sum.f1 += score.f1;
-    if (!right.empty()) continue;
-    ++none;
-    of_none.f1 += score.f1;
+    const metrics::AnswerScore score =
+        metrics::answer_score(answers[i], right, set.has_unanswerable);
+    matches.push_back(score.exact_match);
+    all.push_back(score.f1);
+    (right.empty() ? unanswerable : answerable).push_back(score.f1);
   }
-  const auto percent = [](double part, int64_t of) { return 100 * part / static_cast<double>(of); };
-  const int64_t all = std::ssize(answers);
-  ordered_json json = {{"exact_match", percent(sum.exact_match, all)},
-                       {"f1", percent(sum.f1, all)}};
-  if (none > 0 && none < all) {
-    json["answerable_f1"] = percent(sum.f1 - of_none.f1, all - none);
-    json["unanswerable_f1"] = percent(of_none.f1, none);
+  ordered_json json = {{"exact_match", metrics::percent_of(matches)},
+                       {"f1", metrics::percent_of(all)}};
+  if (!answerable.empty() && !unanswerable.empty()) {
+    json["answerable_f1"] = metrics::percent_of(answerable);
+    json["unanswerable_f1"] = metrics::percent_of(unanswerable);
   }
   return json;
 }
