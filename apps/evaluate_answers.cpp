@@ -53,7 +53,9 @@ std::vector<std::vector<QuestionWindow>> windows_of(const AnswerOptions& o,
   questions::QuestionEncoder encoder(source.require_tokenizer(),
                                      {.most_tokens = std::min(o.length, source.spec().context),
                                       .stride = o.stride,
-                                      .has_types = source.spec().embedding.token_types > 1});
+                                      .has_types = source.spec().embedding.token_types > 1,
+                                      .tokens_key = "--length",
+                                      .stride_key = "--stride"});
   std::vector<std::vector<QuestionWindow>> windows;
   for (const Question& question : set.questions) {
     windows.push_back(encoder.windows(set, question));
@@ -72,6 +74,7 @@ std::vector<std::string> answers_to(const QuestionSet& set, std::span<const Ques
   for (const std::vector<QuestionWindow>& each : windows)
     for (const QuestionWindow& window : each) readings.push_back({window.ids, window.types});
   const std::vector<questions::TokenScores> scores = reader.outputs(readings);
+  inference::require_finite(scores);
   std::vector<std::string> answers;
   size_t first = 0;
   for (size_t i = 0; i < asked.size(); ++i) {
@@ -112,7 +115,7 @@ void print_scores(const ordered_json& metrics, int64_t asked, bool json) {
 
 int judge_answers(const AnswerOptions& o, bool json) {
   const auto source = open_answering(o);
-  QuestionSet set = questions::read_question_file(o.input);
+  QuestionSet set = questions::read_question_file(o.input, questions::AnswerPlaces::ignored);
   if (o.limit > 0 && o.limit < std::ssize(set.questions))
     set.questions.resize(static_cast<size_t>(o.limit));
   const auto windows = windows_of(o, source, set);
@@ -171,7 +174,7 @@ void add_answers(CLI::App& parent, Invocation& invocation) {
   c.add_option("--null-threshold", o->rule.none_threshold,
                "where some questions have no answer: how much larger the sum of two outputs must "
                "be that says so")
-      ->check(CLI::Range(-1e6, 1e6))
+      ->check(finite_number(-1e6, 1e6))
       ->capture_default_str();
   c.add_option("--limit", o->limit, "the first questions alone; 0: all")->check(whole_number(0));
   c.callback([=, &invocation] {

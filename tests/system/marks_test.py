@@ -100,7 +100,7 @@ class Tags(Marks):
         bad = self.folder / "bad.conll"
         bad.write_text("the O\ncat B-PLANT\n")
         for overrides, expected in (
-                ((f"tune.data={bad}",), "bad.conll:2: has a label \"B-PLANT\""),
+                ((f"tune.data={bad}",), "bad.conll:2: has a tag \"B-PLANT\""),
                 (("tune.labels=[O]",), "token_classification needs two tune.labels"),
                 (("tune.stride=3",), "tune.stride has no effect without tune.task: question_answering"),
                 (("tune.method=full", "tune.labels=[]"), "tune.task has no effect with tune.method: full")):
@@ -179,8 +179,10 @@ class Answers(Marks):
                 (("tune.overlong=refuse",), "tune.overlong has no effect with tune.task: question_answering"),
                 (("tune.stride=12",), "leaves room for")):
             self.assertIn(expected, self.tune("no", *self.settings, *overrides, code=2))
-        self.assertIn("answers need a model whose head says where they begin and end",
-                      run("evaluate", "answers", "--checkpoint", self.encoder, "--input", self.held, code=2))
+        command = ("evaluate", "answers", "--checkpoint", self.encoder, "--input", self.held)
+        self.assertIn("answers need a model whose head says where they begin and end", run(*command, code=2))
+        for word in ("nan", "inf", "1e7"):
+            self.assertIn(f"'{word}' is not a number from", run(*command, "--null-threshold", word, code=2))
 
 
 if __name__ == "__main__":
