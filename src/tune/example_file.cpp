@@ -172,6 +172,8 @@ bool keep_length(Example& example, const LengthRule& rule, ExampleCounts& counts
 
 void require_examples(bool are_some, const LengthRule& rule, const ExampleCounts& counts) {
   if (are_some) return;
+  if (counts.unlabelled > 0 && counts.unlabelled == counts.lines)
+    throw UserError("recipe: {}: no text has a word whose tag could be learned", rule.key);
   const bool reads = rule.most_read > 0;
   const char* const longer = counts.dropped == 0 ? ""
                              : reads && counts.long_read < counts.dropped

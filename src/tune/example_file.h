@@ -83,9 +83,10 @@ struct LengthRule {
 /// How many of which length.
 struct ExampleCounts {
   int64_t lines = 0;
-  int64_t dropped = 0;    // longer than a sample
-  int64_t truncated = 0;  // likewise
-  int64_t long_read = 0;  // of these: because of what an encoder reads
+  int64_t dropped = 0;     // longer than a sample
+  int64_t truncated = 0;   // likewise
+  int64_t long_read = 0;   // of these: because of what an encoder reads
+  int64_t unlabelled = 0;  // left out: none of their words has a label
 };
 
 /// Reads the lines of a file that are not blank; what UserErrors of `take` say is said of the file
