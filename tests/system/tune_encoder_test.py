@@ -99,6 +99,11 @@ parallel: {{data_shards: 2}}
     def test_vectors_and_the_head(self):
         self.beside("ia3", IA3, (".ia3_l",))
 
+    def test_a_head_that_stays_in_part(self):
+        """It is f32 beside narrow weights, and the adapter has all of it."""
+        self.tune("stays", *LORA, "optimizer.frozen=[head.dense.*]", "precision.parameters=bf16", "train.steps=3", "train.validate_every=3")
+        self.assertLessEqual(HEAD, tensors_of(self.folder / "stays/adapter"))
+
     def test_numbers(self):
         rows = self.folder / "numbers.jsonl"
         rows.write_text("".join(row.replace('"one"', "1.5").replace('"two"', "-0.5") + "\n" for row in self.rows))
