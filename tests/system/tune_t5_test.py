@@ -91,8 +91,12 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
             with self.subTest(name=name):
                 self.tune(f"whole-{name}", *settings)
                 self.tune(f"parts-{name}", *settings, "train.steps=3")
+                stale = self.folder / f"parts-{name}/adapter/config.json"
+                if name == "lora":
+                    stale.write_text("{}")
                 self.tune(f"parts-{name}", *settings, "parallel.data=2")
                 self.assertEqual(self.run_of(f"whole-{name}")["state_sha256"], self.run_of(f"parts-{name}")["state_sha256"])
+                self.assertFalse(stale.exists())
 
     def beside(self, out, *settings):
         """A run that trains beside the weights: what its adapter says is what it learned, merged into the weights too."""
@@ -147,6 +151,8 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
                 (("tune.objective=dpo",), "tune.objective: dpo is not built for encoder-decoders"),
                 (("tune.method=adapter",), "tune.method: adapter is for decoders"),
                 (("tune.method=prompt", "tune.virtual_tokens=31"), "tune.virtual_tokens 31 leaves no room in the context of"),
+                (("tune.method=prompt", "tune.virtual_tokens=15", "train.sequence_length=16", "tune.overlong=truncate"),
+                 "tune.virtual_tokens 15 leaves no room for texts in train.sequence_length 16"),
                 (("tune.answer_length=33",), "tune.answer_length 33 is more than the context of"),
                 (("tune.answer_length=1",), "leave no room for a text and its end"),
                 ((f"tune.data={chats}",), "template"),
