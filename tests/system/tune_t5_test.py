@@ -113,6 +113,18 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
         self.beside("lora", *LORA, "optimizer.lr=2e-2")
         self.same_under_every_layout("lora-layouts", *LORA)
 
+    def test_magnitudes_dropout_and_blocks(self):
+        self.tune("plain", *LORA, "train.steps=3")
+        for name, more, layout in (("dora", "tune.dora=true", "parallel.tensor=2"), ("dropout", "tune.dropout=0.2", "parallel.tensor=2"),
+                                   ("blocks", "tune.quantize=q8_0", "parallel.pipeline=3")):
+            with self.subTest(name=name):
+                self.tune(name, *LORA, more, "train.steps=3")
+                self.tune(f"{name}-x", *LORA, more, "train.steps=3", layout)
+                self.assertEqual(self.run_of(name)["state_sha256"], self.run_of(f"{name}-x")["state_sha256"])
+                self.assertNotEqual(self.run_of(name)["state_sha256"], self.run_of("plain")["state_sha256"])
+                memory = self.run_of(f"{name}-x")["memory"]
+                self.assertEqual(memory["planned"]["total"], memory["measured"]["total"])
+
     def test_virtual_tokens_before_what_the_encoder_reads(self):
         for name, settings in (("prompt", PROMPT), ("mlp", MLP)):
             first, last = (json.loads(line) for line in self.tune_losses(name, *settings))
