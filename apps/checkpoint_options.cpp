@@ -124,6 +124,16 @@ parallel::Layout layout_of(const CheckpointOptions& options, int ranks, int tens
       .tensor = tensor, .pipeline = pipeline, .chunks = std::max(keys.at("parallel.chunks"), 1)};
 }
 
+/// An adapter's head is read as it was trained.
+parameters::StorageFormats formats_of(const CheckpointOptions& options,
+                                      const store::ModelSource& source) {
+  parameters::StorageFormats formats = source.storage_formats(format_from_name(options.quantize));
+  if (options.adapter && source.spec().head.outputs > 0 && store::brings_head(*options.adapter))
+    std::erase_if(formats,
+                  [](const auto& format) { return format.first.starts_with(store::kHeadBegin); });
+  return formats;
+}
+
 /// What the options say of a model in this layout.
 inference::InferenceModel::Options laid_out(const CheckpointOptions& options,
                                             const store::ModelSource& source,
@@ -132,7 +142,7 @@ inference::InferenceModel::Options laid_out(const CheckpointOptions& options,
           .numerics = numerics_of(options),
           .tensor_shards = source.tensor_shards(),
           .layout = layout,
-          .formats = source.storage_formats(format_from_name(options.quantize)),
+          .formats = formats_of(options, source),
           .cache = cache_dtype_of(options)};
 }
 

@@ -77,7 +77,7 @@ struct LengthRule {
   int64_t most_tokens = 0;
   config::Overlong overlong = config::Overlong::drop;
   int64_t most_read = 0;  // of an encoder-decoder: that the encoder reads
-  int32_t end_id = -1;  // what is cut off before it where a text that an encoder reads ends with it
+  int32_t end_id = -1;    // of an encoder-decoder: kept behind what is cut off of either side
 };
 
 /// How many of which length.

@@ -105,6 +105,24 @@ parallel: {{data_shards: 2}}
     def test_vectors_and_the_head(self):
         self.beside("ia3", IA3, (".ia3_l",))
 
+    def test_magnitudes_dropout_and_blocks(self):
+        few = (*LORA, "train.steps=3", "train.validate_every=3")
+        self.tune("plain", *few)
+        for name, more, layout in (("dora", "tune.dora=true", "parallel.tensor=2"), ("dropout", "tune.dropout=0.2", "parallel.tensor=2"),
+                                   ("blocks", "tune.quantize=q8_0", "parallel.pipeline=2")):
+            with self.subTest(name=name):
+                self.tune(name, *few, more)
+                self.tune(f"{name}-x", *few, more, layout)
+                self.assertEqual(self.digest(name), self.digest(f"{name}-x"))
+                self.assertNotEqual(self.digest(name), self.digest("plain"))
+                memory = json.loads((self.folder / f"{name}-x/run.json").read_text())["memory"]
+                self.assertEqual(memory["planned"]["total"], memory["measured"]["total"])
+
+    def test_a_head_that_stays_in_part(self):
+        """It is f32 beside narrow weights, and the adapter has all of it."""
+        self.tune("stays", *LORA, "optimizer.frozen=[head.dense.*]", "precision.parameters=bf16", "train.steps=3", "train.validate_every=3")
+        self.assertLessEqual(HEAD, tensors_of(self.folder / "stays/adapter"))
+
     def test_numbers(self):
         rows = self.folder / "numbers.jsonl"
         rows.write_text("".join(row.replace('"one"', "1.5").replace('"two"', "-0.5") + "\n" for row in self.rows))

@@ -97,8 +97,12 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
             with self.subTest(name=name):
                 self.tune(f"whole-{name}", *settings)
                 self.tune(f"parts-{name}", *settings, "train.steps=3")
+                stale = self.folder / f"parts-{name}/adapter/config.json"
+                if name == "lora":
+                    stale.write_text("{}")
                 self.tune(f"parts-{name}", *settings, "parallel.data=2")
                 self.assertEqual(self.run_of(f"whole-{name}")["state_sha256"], self.run_of(f"parts-{name}")["state_sha256"])
+                self.assertFalse(stale.exists())
 
     def answers(self, checkpoint, *options):
         return [run_json("generate", "--checkpoint", checkpoint, "--prompt", prompt, "--max-new-tokens", 8, "--temperature", 0, "--threads", 1, *options)["text"]
@@ -119,6 +123,18 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
     def test_factors_beside_both_stacks(self):
         self.beside("lora", *LORA, "optimizer.lr=5e-3")
         self.same_under_every_layout("lora-layouts", *LORA)
+
+    def test_magnitudes_dropout_and_blocks(self):
+        self.tune("plain", *LORA, "train.steps=3")
+        for name, more, layout in (("dora", "tune.dora=true", "parallel.tensor=2"), ("dropout", "tune.dropout=0.2", "parallel.tensor=2"),
+                                   ("blocks", "tune.quantize=q8_0", "parallel.pipeline=3")):
+            with self.subTest(name=name):
+                self.tune(name, *LORA, more, "train.steps=3")
+                self.tune(f"{name}-x", *LORA, more, "train.steps=3", layout)
+                self.assertEqual(self.run_of(name)["state_sha256"], self.run_of(f"{name}-x")["state_sha256"])
+                self.assertNotEqual(self.run_of(name)["state_sha256"], self.run_of("plain")["state_sha256"])
+                memory = self.run_of(f"{name}-x")["memory"]
+                self.assertEqual(memory["planned"]["total"], memory["measured"]["total"])
 
     def test_virtual_tokens_before_what_the_encoder_reads(self):
         line = self.folder / "pair.jsonl"
@@ -156,6 +172,8 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
                 (("tune.objective=dpo",), "tune.objective: dpo is not built for encoder-decoders"),
                 (("tune.method=adapter",), "tune.method: adapter is for decoders"),
                 (("tune.method=prompt", "tune.virtual_tokens=31"), "tune.virtual_tokens 31 leaves no room in the context of"),
+                (("tune.method=prompt", "tune.virtual_tokens=15", "train.sequence_length=16", "tune.overlong=truncate"),
+                 "tune.virtual_tokens 15 leaves no room for texts in train.sequence_length 16"),
                 (("tune.answer_length=33",), "tune.answer_length 33 is more than the context of"),
                 (("tune.answer_length=1",), "leave no room for a text and its end"),
                 ((f"tune.data={chats}",), "template"),
