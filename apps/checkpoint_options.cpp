@@ -53,8 +53,9 @@ void CheckpointOptions::declare(CLI::App& command) {
 
 void CheckpointOptions::declare_adapter(CLI::App& command) {
   command.add_option("--adapter", adapter,
-                     "a folder of PEFT's with an adapter of the model, LoRA, IA3 or virtual tokens "
-                     "(adapter_config.json, adapter_model.safetensors), to read with");
+                     "a folder with an adapter of the model, to read with: PEFT's, LoRA, DoRA, IA3 "
+                     "or virtual tokens (adapter_config.json, adapter_model.safetensors), or "
+                     "AdapterHub's bottlenecks (adapter_config.json, adapter.safetensors)");
 }
 
 void CheckpointOptions::declare_cache(CLI::App& command) {
@@ -123,6 +124,16 @@ parallel::Layout layout_of(const CheckpointOptions& options, int ranks, int tens
       .tensor = tensor, .pipeline = pipeline, .chunks = std::max(keys.at("parallel.chunks"), 1)};
 }
 
+/// An adapter's head is read as it was trained.
+parameters::StorageFormats formats_of(const CheckpointOptions& options,
+                                      const store::ModelSource& source) {
+  parameters::StorageFormats formats = source.storage_formats(format_from_name(options.quantize));
+  if (options.adapter && source.spec().head.outputs > 0 && store::brings_head(*options.adapter))
+    std::erase_if(formats,
+                  [](const auto& format) { return format.first.starts_with(store::kHeadBegin); });
+  return formats;
+}
+
 /// What the options say of a model in this layout.
 inference::InferenceModel::Options laid_out(const CheckpointOptions& options,
                                             const store::ModelSource& source,
@@ -131,7 +142,7 @@ inference::InferenceModel::Options laid_out(const CheckpointOptions& options,
           .numerics = numerics_of(options),
           .tensor_shards = source.tensor_shards(),
           .layout = layout,
-          .formats = source.storage_formats(format_from_name(options.quantize)),
+          .formats = formats_of(options, source),
           .cache = cache_dtype_of(options)};
 }
 

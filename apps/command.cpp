@@ -38,6 +38,20 @@ CLI::Validator whole_number(int64_t low, int64_t high) {
       "", "whole number");
 }
 
+CLI::Validator finite_number(double low, double high) {
+  return CLI::Validator(
+      [low, high](const std::string& word) {
+        double value = 0;
+        const char* const end = word.data() + word.size();
+        const auto [stopped, error] = std::from_chars(word.data(), end, value);
+        const bool good = error == std::errc() && stopped == end && value >= low && value <= high;
+        return good ? std::string()
+                    : fmt::format("'{}' is not a number from {} to {}", word.substr(0, 40), low,
+                                  high);
+      },
+      "", "number");
+}
+
 CLI::App& add_command(CLI::App& parent, Invocation& invocation, const std::string& name,
                       const std::string& description, const std::string& examples) {
   CLI::App& command = *parent.add_subcommand(name, description);

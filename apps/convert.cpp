@@ -128,13 +128,20 @@ class MergeCheck {
 
  private:
   static constexpr int64_t kTokens = 64, kStride = 7919;
-  /// Log-probabilities of the ids, or of a model that has none the mean of its last hidden state.
+  /// Log-probabilities of the ids, outputs of a classifier for them, or of a model that has neither
+  /// the mean of its last hidden state.
   std::vector<double> numbers_of(inference::InferenceEngine& engine) const {
     const models::ModelSpec& spec = engine.spec();
     if (spec.is_encoder_decoder()) return engine.score_target(ids_, ids_);
     if (spec.is_causal() && layers::head_type(spec.head.kind).has_logits) return engine.score(ids_);
     const inference::Reading line{ids_, {}};
     inference::SequenceReader reader(engine.model());
+    if (!layers::head_type(spec.head.kind).has_logits && spec.head.outputs > 0) {
+      std::vector<double> numbers;
+      for (const std::vector<double>& row : reader.outputs(std::span(&line, 1))[0])
+        numbers.insert(numbers.end(), row.begin(), row.end());
+      return numbers;
+    }
     return reader.embed(std::span(&line, 1), kernels::Pooling::mean)[0];
   }
   store::ModelSource original_;
@@ -254,7 +261,7 @@ void add_convert(CLI::App& app, Invocation& invocation) {
                "divergence are printed");
   c.add_option(
       "--merge-adapter", o->adapter,
-      "a folder of PEFT's with an adapter of the model, LoRA or IA3: written are the weights "
+      "a folder of PEFT's with an adapter of the model, LoRA, DoRA or IA3: written are the weights "
       "with its part in them, once their predictions were compared with the adapter's");
   c.add_flag("--weights-only", o->weights_only, "write a GGUF file without the tokenizer");
   c.callback([=, &invocation] {

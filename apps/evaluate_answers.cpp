@@ -53,7 +53,9 @@ std::vector<std::vector<QuestionWindow>> windows_of(const AnswerOptions& o,
   questions::QuestionEncoder encoder(source.require_tokenizer(),
                                      {.most_tokens = std::min(o.length, source.spec().context),
                                       .stride = o.stride,
-                                      .has_types = source.spec().embedding.token_types > 1});
+                                      .has_types = source.spec().embedding.token_types > 1,
+                                      .tokens_key = "--length",
+                                      .stride_key = "--stride"});
   std::vector<std::vector<QuestionWindow>> windows;
   for (const Question& question : set.questions) {
     windows.push_back(encoder.windows(set, question));
@@ -72,6 +74,7 @@ std::vector<std::string> answers_to(const QuestionSet& set, std::span<const Ques
   for (const std::vector<QuestionWindow>& each : windows)
     for (const QuestionWindow& window : each) readings.push_back({window.ids, window.types});
   const std::vector<questions::TokenScores> scores = reader.outputs(readings);
+  inference::require_finite(scores);
   std::vector<std::string> answers;
   size_t first = 0;
   for (size_t i = 0; i < asked.size(); ++i) {
@@ -85,24 +88,20 @@ std::vector<std::string> answers_to(const QuestionSet& set, std::span<const Ques
 
 /// Mean scores in percent, as SQuAD's script gives them; of questions without an answer apart.
 ordered_json scores_of(const QuestionSet& set, std::span<const std::string> answers) {
-  metrics::AnswerScore sum, of_none;
-  int64_t none = 0;
+  std::vector<double> matches, all, answerable, unanswerable;
   for (size_t i = 0; i < answers.size(); ++i) {
     const std::vector<std::string> right = set.questions[i].answer_texts();
-    const metrics::AnswerScore score = metrics::answer_score(answers[i], right);
-    sum.exact_match += score.exact_match;
-    sum.f1 += score.f1;
-    if (!right.empty()) continue;
-    ++none;
-    of_none.f1 += score.f1;
+    const metrics::AnswerScore score =
+        metrics::answer_score(answers[i], right, set.has_unanswerable);
+    matches.push_back(score.exact_match);
+    all.push_back(score.f1);
+    (right.empty() ? unanswerable : answerable).push_back(score.f1);
   }
-  const auto percent = [](double part, int64_t of) { return 100 * part / static_cast<double>(of); };
-  const int64_t all = std::ssize(answers);
-  ordered_json json = {{"exact_match", percent(sum.exact_match, all)},
-                       {"f1", percent(sum.f1, all)}};
-  if (none > 0 && none < all) {
-    json["answerable_f1"] = percent(sum.f1 - of_none.f1, all - none);
-    json["unanswerable_f1"] = percent(of_none.f1, none);
+  ordered_json json = {{"exact_match", metrics::percent_of(matches)},
+                       {"f1", metrics::percent_of(all)}};
+  if (!answerable.empty() && !unanswerable.empty()) {
+    json["answerable_f1"] = metrics::percent_of(answerable);
+    json["unanswerable_f1"] = metrics::percent_of(unanswerable);
   }
   return json;
 }
@@ -116,7 +115,7 @@ void print_scores(const ordered_json& metrics, int64_t asked, bool json) {
 
 int judge_answers(const AnswerOptions& o, bool json) {
   const auto source = open_answering(o);
-  QuestionSet set = questions::read_question_file(o.input);
+  QuestionSet set = questions::read_question_file(o.input, questions::AnswerPlaces::ignored);
   if (o.limit > 0 && o.limit < std::ssize(set.questions))
     set.questions.resize(static_cast<size_t>(o.limit));
   const auto windows = windows_of(o, source, set);
@@ -175,7 +174,7 @@ void add_answers(CLI::App& parent, Invocation& invocation) {
   c.add_option("--null-threshold", o->rule.none_threshold,
                "where some questions have no answer: how much larger the sum of two outputs must "
                "be that says so")
-      ->check(CLI::Range(-1e6, 1e6))
+      ->check(finite_number(-1e6, 1e6))
       ->capture_default_str();
   c.add_option("--limit", o->limit, "the first questions alone; 0: all")->check(whole_number(0));
   c.callback([=, &invocation] {

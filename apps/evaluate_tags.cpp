@@ -81,6 +81,9 @@ int judge_tags(const TagOptions& o, bool json) {
         "{}: {} texts are longer than the model's context; what is beyond it does not "
         "count",
         o.input, counts.truncated + counts.dropped);
+  if (counts.unlabelled > 0)
+    log::warning("{}: {} texts do not count: none of their words has a label", o.input,
+                 counts.unlabelled);
   std::vector<inference::Reading> readings;
   std::string asked;
   for (const tune::Example& example : examples) {
@@ -95,6 +98,7 @@ int judge_tags(const TagOptions& o, bool json) {
     for (size_t begin = 0; begin < readings.size(); begin += kTextsAtOnce) {
       const size_t count = std::min(kTextsAtOnce, readings.size() - begin);
       const auto outputs = reader.outputs(std::span(readings).subspan(begin, count));
+      inference::require_finite(outputs);
       for (size_t i = 0; i < outputs.size(); ++i)
         compare_tags(examples[begin + i], outputs[i], compared);
     }
@@ -117,8 +121,9 @@ void add_tags(CLI::App& parent, Invocation& invocation) {
   auto o = std::make_shared<TagOptions>();
   o->checkpoint.declare(c);
   o->checkpoint.declare_adapter(c);
-  c.add_option("--input", o->input,
-               "words with tags: lines {\"tokens\", \"ner_tags\"} (.jsonl), or CoNLL's columns")
+  c.add_option(
+       "--input", o->input,
+       "words with tags: lines {\"tokens\", \"ner_tags\"} (.jsonl, .json), or CoNLL's columns")
       ->required();
   c.callback([=, &invocation] {
     invocation.run = [=, &invocation] { return judge_tags(*o, invocation.json); };

@@ -65,6 +65,8 @@ ADAPTER_FAULTS = [
           "if (r.sums && tensor.size() > 1)", "if (false)", "inference_test", "All/AdapterLayout.HasTheBitsOfOneRank/*"),
     Fault("outputs of no module scaled too", "src/low_rank/adapter_scale.cpp",
           "!m_O[o] ? 1.0F :", "!m_O[o] ? 0.0F :", "store_test", "AdapterMagnitudes.ScaleRowsToTheirMagnitudes"),
+    Fault("factors scaled in double precision", "src/store/adapter_values.cpp",
+          "const auto scale = static_cast<float>(piece.scale);", "const double scale = piece.scale;", "store_test", "AdapterFolders.FactorsAreScaledAsInTraining"),
     Fault("norms of the weights alone", "src/store/merged_weights.cpp",
           "squares += sum * sum;", "squares += float_at(w_OI, o * inputs + i) * float_at(w_OI, o * inputs + i);", "store_test", "AdapterMagnitudes.MergeAsTheFoldersOwnRowsDo"),
     Fault("norms of a part of the columns", "src/store/merged_weights.cpp",

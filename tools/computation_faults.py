@@ -275,7 +275,7 @@ COMPUTATION_FAULTS = [
           "parameter.declaration().format.value_or(plain_format(storage.compute))", "plain_format(storage.compute)",
           "parameters_test", "Placed.FormatsAndFreezingArePerDeclaration"),
     Fault("layers that are frozen differently planned as alike", "src/account/rank_classes.cpp",
-          "if (settings.frozen.empty() && settings.formats.empty()) return {};", "return {};",
+          "if (settings.frozen.empty() && settings.formats.empty() && !settings.factors) return {};", "return {};",
           "account_test", "ComposedStep.IsTheWholeStepUnderEveryLayout"),
     Fault("owners meet inside a partial sum of squares", "src/parameters/ownership.cpp",
           "int64_t step = kernels::kSquaresBlock;", "int64_t step = kernels::kSquaresBlock / 3;",

@@ -77,10 +77,16 @@ void check_sizes(const store::ModelSource& model, const config::Recipe& recipe) 
   }
   check_answers(model.spec(), recipe);
   const auto rows = [&](int shards) { return model.spec().padded_vocab(shards); };
-  if (const int64_t count = virtual_tokens_of(recipe);
-      count > 0 && count > model.spec().context - 2) {
-    throw UserError("recipe: tune.virtual_tokens {} leaves no room in the context of {}, {}", count,
-                    recipe.tune.model, model.spec().context);
+  if (const int64_t count = virtual_tokens_of(recipe), length = recipe.train.sequence_length;
+      count > 0) {
+    if (count > model.spec().context - 2)
+      throw UserError("recipe: tune.virtual_tokens {} leaves no room in the context of {}, {}",
+                      count, recipe.tune.model, model.spec().context);
+    if (length > 0 && count > length - 2)
+      throw UserError(
+          "recipe: tune.virtual_tokens {} leaves no room for texts in train.sequence_length {}; "
+          "set fewer, or longer samples",
+          count, length);
   }
   if (rows(model.tensor_shards()) != rows(narrow<int>(recipe.parallel.tensor_shards))) {
     throw UserError("{}: its vocabulary is padded for parallel.tensor_shards {}; set that",

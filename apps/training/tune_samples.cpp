@@ -87,7 +87,8 @@ std::vector<tune::Example> read_questions(const std::vector<std::string>& files,
                                           tune::ExampleCounts& counts) {
   std::vector<tune::Example> examples;
   for (const std::string& file : files) {
-    const questions::QuestionSet set = questions::read_question_file(file);
+    const questions::QuestionSet set =
+        questions::read_question_file(file, questions::AnswerPlaces::needed);
     questions::QuestionEncoder encoder(tokenizer, rule);
     for (const questions::Question& question : set.questions) {
       ++counts.lines;
@@ -149,6 +150,9 @@ void say_sizes(const Source& source, const char* units, int64_t count, const tun
                                     : "",
                  counts.dropped, counts.truncated);
   }
+  if (counts.unlabelled > 0)
+    log::warning("{}: {} texts left out: none of their words has a label", rule.key,
+                 counts.unlabelled);
 }
 
 /// And of an encoder what it reads of them.

@@ -10,16 +10,18 @@ namespace megalith::account {
 
 namespace {
 
-/// Of the layer's parameters, which are trained, and how each is stored if not as all others.
-std::vector<int> parameters_of(const engine::Settings& settings, int64_t layer) {
-  if (settings.frozen.empty() && settings.formats.empty()) return {};
+/// Of the layer's parameters, those beside its products among them, which are trained, how many
+/// numbers each has, and how it is stored if not as all others.
+std::vector<int64_t> parameters_of(const engine::Settings& settings, int64_t layer) {
+  if (settings.frozen.empty() && settings.formats.empty() && !settings.factors) return {};
   parameters::ParameterSet set(settings.declaration_rule());
   const models::Decoder declarations(settings.model, set, {layer, layer + 1, false, false},
                                      engine::partition_of(settings, 0));
-  std::vector<int> roles;
+  std::vector<int64_t> roles;
   for (const parameters::Parameter& parameter : set.all()) {
     const std::optional<Format>& format = parameter.declaration().format;
     roles.push_back(parameter.trainable() ? 1 : 0);
+    roles.push_back(parameter.local_elements());
     roles.push_back(format ? static_cast<int>(*format) : -1);
   }
   return roles;
@@ -29,10 +31,10 @@ std::vector<int> parameters_of(const engine::Settings& settings, int64_t layer) 
 
 std::vector<int64_t> layer_kinds(const engine::Settings& settings) {
   // With the roles of each one's parameters, and whether its products are in 8 bits.
-  std::vector<std::pair<const layers::LayerSpec*, std::vector<int>>> known;
+  std::vector<std::pair<const layers::LayerSpec*, std::vector<int64_t>>> known;
   std::vector<int64_t> kinds;
   for (const layers::LayerSpec& layer : settings.model.layers) {
-    std::vector<int> roles = parameters_of(settings, std::ssize(kinds));
+    std::vector<int64_t> roles = parameters_of(settings, std::ssize(kinds));
     roles.push_back(settings.is_fp8(std::ssize(kinds)) ? 1 : 0);
     const auto found = std::ranges::find_if(
         known, [&](const auto& k) { return *k.first == layer && k.second == roles; });

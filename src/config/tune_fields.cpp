@@ -58,8 +58,9 @@ void TuneSection::visit(FieldVisitor& v) {
           between(0, 1 << 28));
   v.field("quantize", quantize,
           "weights beside which others train (lora, ia3, adapter, prompt, p_tuning), in memory: "
-          "stored: as the model's files have them, blocks as blocks; else rounded to blocks of 8 "
-          "or 4 bits (QLoRA, Dettmers et al. 2023), tables of tokens and of logits to q8_0");
+          "stored: as the model's files have them, q8_0, q4_0, q4_1 blocks as blocks; else rounded "
+          "to blocks of 8 or 4 bits (QLoRA, Dettmers et al. 2023), tables of tokens and of logits "
+          "to q8_0");
   visit_beside(v);
   visit_classes(v);
   visit_virtual_tokens(v);

@@ -104,6 +104,33 @@ TEST(Factors, AHeadOfClassesTrainsWithThem) {
   EXPECT_EQ(of_head, 4u);  // a dense layer and the outputs
 }
 
+/// Whatever the type of the weights, and whether all of it trains.
+TEST(Factors, AHeadOfClassesHasTheMastersType) {
+  Settings settings = testing::toy_sequence_settings(layers::HeadKind::sequence_classification);
+  settings.trains_head = true;
+  settings.weights = settings.activations = DType::bf16;
+  settings.frozen = {"head.dense.*"};
+  OneRank rank(with_factors(settings));
+  rank.train(1, kRate);
+  size_t of_head = 0;
+  for (const parameters::Parameter& parameter : rank.engine.parameters().all()) {
+    const bool is_of_head = parameter.name().starts_with("head.");
+    of_head += is_of_head ? 1 : 0;
+    const bool is_wide = is_of_head || low_rank::is_factor(parameter.name());
+    EXPECT_EQ(parameter.compute().format, is_wide ? Format::f32 : Format::bf16) << parameter.name();
+    EXPECT_EQ(parameter.trainable(), is_wide && !parameter.name().starts_with("head.dense."))
+        << parameter.name();
+  }
+  EXPECT_EQ(of_head, 4u);
+  // All that an adapter is written from: what stays as well.
+  size_t saved = 0;
+  for (const StateTensor& tensor : state_list(rank.engine)) {
+    EXPECT_EQ(tensor.dtype, DType::f32) << tensor.name;
+    saved += tensor.name.starts_with("head.") ? 1 : 0;
+  }
+  EXPECT_EQ(saved, 4u);
+}
+
 /// An adapter beside `plain` of the values that the factors of `trained` have.
 layers::Adapter adapter_of(OneRank& trained, OneRank& plain, bool magnitudes) {
   const auto products = testing::toy_factors(plain.settings.model);

@@ -193,9 +193,12 @@ std::vector<std::string> Settings::fp8_products() const {
 parameters::DeclarationRule Settings::declaration_rule() const {
   if (formats.empty() && !trains_beside_weights()) return optim::freezing_rule(frozen);
   return [freezes = optim::freezing_rule(frozen), stored = formats,
-          added_alone = trains_beside_weights(),
-          head = trains_head](parameters::Declaration& declaration) {
-    if (head && declaration.name.starts_with("head.")) declaration.is_added = true;
+          added_alone = trains_beside_weights(), head = trains_head,
+          trained = plain_format(masters)](parameters::Declaration& declaration) {
+    if (head && declaration.name.starts_with("head.")) {
+      declaration.is_added = true;
+      declaration.format = trained;
+    }
     if (added_alone) declaration.trainable = declaration.is_added;
     if (freezes) freezes(declaration);
     const auto found = stored.find(declaration.name);

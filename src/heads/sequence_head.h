@@ -17,8 +17,8 @@
 namespace megalith::layers {
 
 /// A unit is a sequence of the batch. targets: i32 [U] ([U, O] of spans), or f32 [U, O];
-/// loss_weight: [U]. U is what
-/// the batch may have (LossShape::values): rows beyond its sequences are pooled to zero.
+/// loss_weight: [U]. U is what the batch may have (LossShape::values): rows beyond its sequences
+/// are pooled to zero.
 class SequenceHead final : public Head {
  public:
   /// Declares, with a dense layer, "head.dense", and "head.output": weight and bias (behind

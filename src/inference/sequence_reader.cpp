@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "inference/sequence_reader.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "device/staged_copies.h"
 #include "inference/text_batch.h"
 #include "kernels/reduction/pool_rows.h"
@@ -136,6 +139,13 @@ std::vector<std::vector<std::vector<double>>> SequenceReader::outputs(
     }
   });
   return all;
+}
+
+void require_finite(std::span<const std::vector<std::vector<double>>> outputs) {
+  for (const auto& rows : outputs)
+    for (const std::vector<double>& row : rows)
+      if (!std::ranges::all_of(row, [](double x) { return std::isfinite(x); }))
+        throw UserError("the model's outputs are not all finite numbers; nothing can be scored");
 }
 
 std::vector<double> SequenceReader::masked_scores(const Reading& reading, int32_t mask_id) {

@@ -30,6 +30,9 @@ void require_masked_head(const models::ModelSpec& spec);
 /// UserError unless the model has outputs beside logits: classes, or numbers.
 void require_outputs(const models::ModelSpec& spec);
 
+/// UserError when one of the outputs of some sequences is not finite: of such there is no largest.
+void require_finite(std::span<const std::vector<std::vector<double>>> outputs);
+
 /// UserError where virtual tokens stand before texts.
 class SequenceReader {
  public:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where the bias of a product comes: in it, or behind what scales what it gives
-// (ProductFactors::is_before_bias, Adapter::Factors::scale_O).
+// (ProductFactors::comes_before_bias, Adapter::Factors::scale_O).
 #pragma once
 
 #include "kernels/elementwise/pointwise.h"
@@ -10,7 +10,7 @@
 namespace megalith::layers {
 
 inline bool comes_before_bias(const ProductFactors* factors) {
-  return factors != nullptr && factors->is_before_bias();
+  return factors != nullptr && factors->comes_before_bias();
 }
 
 /// Calls body(first row, rows, their bias) for all rows: absent where what lies beside the product
@@ -21,16 +21,17 @@ void for_each_bias(const Context& context, const Batch& batch, const parameters:
                    const Body& body) {
   if (comes_before_bias(factors)) return body(0, rows, ConstView{});
   if (factors != nullptr || bias_O.absent()) return body(0, rows, bias_O);
-  for_each_bias_run(context, batch, weight, rows, [&](int64_t begin, int64_t count, bool behind) {
-    body(begin, count, behind ? ConstView{} : bias_O);
-  });
+  for_each_bias_run(context, batch, weight, rows,
+                    [&](int64_t begin, int64_t count, bool comes_before) {
+                      body(begin, count, comes_before ? ConstView{} : bias_O);
+                    });
 }
 
 /// y = f(y, x), and the bias that comes behind it.
 inline void run_factors(Context& context, const Batch& batch, const ProductFactors& factors,
                         ConstView x_TI, ConstView bias_O, View y) {
   factors.forward(context, batch, x_TI, y);
-  if (factors.is_before_bias() && !bias_O.absent())
+  if (factors.comes_before_bias() && !bias_O.absent())
     kernels::add(context.exec, y, bias_O.repeated(y.size(0)), y);
 }
 

@@ -111,7 +111,7 @@ void ColumnLinear::backward_beside(Context& context, const Batch& batch, ConstVi
     Product(context, batch, *weight_, cut_)
         .forward({.x_TI = x_TI,
                   .y_TO = z,
-                  .bias_O = factors_->is_before_bias() ? ConstView{} : value_of(bias_)});
+                  .bias_O = factors_->comes_before_bias() ? ConstView{} : value_of(bias_)});
     factors_->add_output_gradients(context, batch, dy_TO, x_TI, z);
   }
   factors_->backward(context, batch, dz_TO, x_TI, dx);

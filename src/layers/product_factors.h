@@ -20,13 +20,14 @@ class ProductFactors {
   virtual ~ProductFactors() = default;
   /// Of a row product: what it reads in place of x_TI, in `made`; or x_TI itself.
   virtual ConstView input(Context&, ConstView x_TI, device::Tensor&) const { return x_TI; }
-  /// Whether the bias comes behind forward; else before it.
-  virtual bool is_before_bias() const { return false; }
+  /// Whether it comes before the bias, which is then added behind forward; else behind the bias.
+  virtual bool comes_before_bias() const { return false; }
   /// y = f(y, x), before an activation. x_TI: what the layer was given, of all tokens; y: of all
   /// tokens, or those that the rank has of a row product. Collective.
   virtual void forward(Context& context, const Batch& batch, ConstView x_TI, View y) const = 0;
   /// The gradient of what the product itself gave, in `made`; or dy_TO. Of a row product whose
-  /// output backward reads, z_TO is that. Collective.
+  /// output backward reads, z_TO is that. Gradients of parameters that it works out on the way
+  /// accumulate, so it is called once in a backward. Collective.
   virtual ConstView output_gradient(Context&, ConstView dy_TO, ConstView /*z_TO*/,
                                     device::Tensor&) const {
     return dy_TO;

@@ -9,7 +9,7 @@ Weight as_numbers(kernels::Exec& exec, const parameters::Parameter& weight, devi
   if (!weight.widens_to()) return weight.compute();
   made = exec.workspace.tensor(*weight.widens_to(), weight.local_shape());
   kernels::widen(exec, weight.compute(), made);
-  return {made.view, plain_format(*weight.widens_to()), weight.local_shape(), weight.version()};
+  return Weight(made.view);  // of no version: every pass makes it anew
 }
 
 }  // namespace megalith::layers

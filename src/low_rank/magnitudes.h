@@ -25,7 +25,7 @@ class ScaledFactors final : public layers::ProductFactors {
   ScaledFactors(parameters::ParameterSet& set, const layers::FactoredProduct& product,
                 const ProductRanks& ranks, const FactoredProducts& all, DType dtype);
 
-  bool is_before_bias() const override { return true; }
+  bool comes_before_bias() const override { return true; }
   void forward(layers::Context& context, const layers::Batch& batch, ConstView x_TI,
                View y) const override;
   ConstView output_gradient(layers::Context& context, ConstView dy_TO, ConstView z_TO,

@@ -112,10 +112,21 @@ double answer_f1(std::string_view answer, std::span<const std::string> right) {
   return best;
 }
 
-AnswerScore answer_score(std::string_view answer, std::span<const std::string> right) {
-  if (!right.empty()) return {answer_match(answer, right), answer_f1(answer, right)};
+AnswerScore answer_score(std::string_view answer, std::span<const std::string> right,
+                         bool may_be_none) {
+  if (!may_be_none) return {answer_match(answer, right), answer_f1(answer, right)};
+  std::vector<std::string> said(right.begin(), right.end());
+  std::erase_if(said, [](const std::string& one) { return normalized_answer(one).empty(); });
+  if (!said.empty()) return {answer_match(answer, said), answer_f1(answer, said)};
   const double is_none = normalized_answer(answer).empty() ? 1 : 0;
   return {is_none, is_none};
+}
+
+double percent_of(std::span<const double> scores) {
+  MEGA_CHECK(!scores.empty());
+  double sum = 0;
+  for (const double score : scores) sum += score;
+  return 100 * sum / static_cast<double>(scores.size());
 }
 
 }  // namespace megalith::metrics

@@ -21,8 +21,14 @@ struct AnswerScore {
   double exact_match = 0;
   double f1 = 0;
 };
-/// Both. Without a right answer the question has none, and the empty text alone is right (SQuAD
-/// 2.0, Rajpurkar et al. 2018).
-AnswerScore answer_score(std::string_view answer, std::span<const std::string> right);
+/// Both. `may_be_none`: as the script of SQuAD 2.0 (Rajpurkar et al. 2018), where questions may
+/// have no answer: right ones that normalise to nothing do not count, and without any other an
+/// answer that does so is right. Else there is at least one right answer.
+AnswerScore answer_score(std::string_view answer, std::span<const std::string> right,
+                         bool may_be_none);
+
+/// The mean of at least one question's scores in percent, with the roundings of the scripts:
+/// 100 * sum / n.
+double percent_of(std::span<const double> scores);
 
 }  // namespace megalith::metrics

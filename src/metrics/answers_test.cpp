@@ -33,11 +33,28 @@ TEST(Answers, CountTheBestOfTheRightOnes) {
 }
 
 TEST(Answers, OfAQuestionWithoutOneIsNothing) {
-  EXPECT_EQ(answer_score("", {}).f1, 1);
-  EXPECT_EQ(answer_score("the.", {}).exact_match, 1);
-  EXPECT_EQ(answer_score("x", {}).f1, 0);
-  EXPECT_EQ(answer_score("", Right{"x"}).exact_match, 0);
-  EXPECT_DOUBLE_EQ(answer_score("century", Right{"10th century"}).f1, 2.0 / 3);
+  EXPECT_EQ(answer_score("", {}, true).f1, 1);
+  EXPECT_EQ(answer_score("the.", {}, true).exact_match, 1);
+  EXPECT_EQ(answer_score("x", {}, true).f1, 0);
+  EXPECT_EQ(answer_score("", Right{"x"}, true).exact_match, 0);
+  EXPECT_DOUBLE_EQ(answer_score("century", Right{"10th century"}, true).f1, 2.0 / 3);
+}
+
+TEST(Answers, ThatAreNothingDoNotCountWhereTheyMayBeNone) {
+  EXPECT_EQ(answer_score("", Right{"the", "x"}, true).exact_match, 0);
+  EXPECT_EQ(answer_score("x", Right{"the", "x"}, true).f1, 1);
+  EXPECT_EQ(answer_score("", Right{"the", "."}, true).exact_match, 1);
+  EXPECT_EQ(answer_score("", Right{"the", "."}, true).f1, 1);
+  EXPECT_EQ(answer_score("x", Right{"the"}, true).f1, 0);
+  // Version 1.1's script compares them as they are, and no word is no word in common.
+  EXPECT_EQ(answer_score("a", Right{"the", "x"}, false).exact_match, 1);
+  EXPECT_EQ(answer_score("a", Right{"the", "x"}, false).f1, 0);
+}
+
+TEST(Answers, MeansRoundAsTheScriptsDo) {
+  const double right_twice[] = {1, 1, 0};
+  EXPECT_EQ(percent_of(right_twice), 200.0 / 3);
+  EXPECT_NE(percent_of(right_twice), 100 * (2.0 / 3));
 }
 
 }  // namespace

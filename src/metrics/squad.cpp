@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The files of SQuAD.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -7,7 +8,6 @@
 #include "base/json_fault.h"
 #include "metrics/answers.h"
 #include "metrics/glue.h"
-#include "metrics/statistics.h"
 
 namespace megalith::metrics {
 namespace {
@@ -40,7 +40,7 @@ Question question_of(const Json& json, const std::string& where) {
     throw UserError("{}: a question without \"id\"", where);
   for (const Json& answer : list_in(json, "answers", where)) {
     if (!answer.is_object() || !answer.contains("text") || !answer["text"].is_string())
-      throw UserError("{}: question {} has an answer without \"text\"", where, question.id);
+      throw UserError("{}: question {:?} has an answer without \"text\"", where, question.id);
     question.answers.push_back(answer["text"].get<std::string>());
   }
   return question;
@@ -66,19 +66,23 @@ nlohmann::ordered_json squad_metrics(const std::filesystem::path& labels,
   const Json said = read_json(predictions);
   if (!said.is_object())
     throw UserError("{}: is no object of texts by the ids of questions", predictions.string());
+  // As SQuAD 2.0 has them.
+  const bool may_be_none =
+      std::ranges::any_of(questions, [](const Question& one) { return one.answers.empty(); });
   std::vector<double> matches, scores;
   for (const Question& question : questions) {
     const auto found = said.find(question.id);
     if (found != said.end() && !found->is_string())
-      throw UserError("{}: the prediction of {} is no text", predictions.string(), question.id);
+      throw UserError("{}: the prediction of {:?} is no text", predictions.string(), question.id);
     const bool is_said = found != said.end();
     const std::string text = is_said ? found->get<std::string>() : std::string();
-    const AnswerScore score = is_said ? answer_score(text, question.answers) : AnswerScore{};
+    const AnswerScore score =
+        is_said ? answer_score(text, question.answers, may_be_none) : AnswerScore{};
     matches.push_back(score.exact_match);
     scores.push_back(score.f1);
   }
   examples = std::ssize(questions);
-  return {{"exact_match", 100 * mean(matches)}, {"f1", 100 * mean(scores)}};
+  return {{"exact_match", percent_of(matches)}, {"f1", percent_of(scores)}};
 }
 
 }  // namespace megalith::metrics

@@ -63,8 +63,8 @@ std::optional<AddedParameters> added_parameters(const config::TuneSection& tune,
     // They live as long as the modules, of which they are a part.
     const std::shared_ptr<const low_rank::FactoredProducts> products(lora, &lora->products);
     return AddedParameters{
-        fmt::format("lora: {} factors of rank {}{} beside {} products, {} parameters{}",
-                    lora->of.modules.size(), tune.rank, tune.magnitudes ? " with magnitudes" : "",
+        fmt::format("{}: {} factors of rank {} beside {} products, {} parameters{}",
+                    tune.magnitudes ? "lora (DoRA)" : "lora", lora->of.modules.size(), tune.rank,
                     products->products.size(), lora->parameters, and_head(lora->of.head)),
         [products, has_head = !lora->of.head.tensors.empty()](engine::Settings& settings) {
           settings.factors = low_rank::factors_of(products, settings.masters);

@@ -127,13 +127,20 @@ void add_head(const checkpoint::Reader& reader, const TrainedHead& head, Tensors
   }
 }
 
-/// Beside the adapter of a classifier its config.json, which has the labels.
-void write_labels(const std::filesystem::path& folder, const TrainedHead& head) {
-  if (!head.config.empty()) write_file_durable(folder / "config.json", head.config);
+/// Beside the adapter of a classifier its config.json, which has the labels; first, so that no
+/// adapter stands beside another one's.
+void write_labels(const std::filesystem::path& folder, const std::string& model) {
+  const std::filesystem::path path = folder / "config.json";
+  if (model.empty()) {
+    std::filesystem::remove(path);
+  } else {
+    write_file_durable(path, model);
+  }
 }
 
+/// `model`: the configuration of a model that the adapter brings a head of, or nothing.
 void write(const std::filesystem::path& folder, const Tensors& tensors,
-           const nlohmann::ordered_json& config) {
+           const nlohmann::ordered_json& config, const std::string& model = {}) {
   std::vector<checkpoint::TensorContent> contents;
   for (const auto& [name, tensor] : tensors) {
     contents.push_back({name, DType::f32, tensor.first,
@@ -142,6 +149,7 @@ void write(const std::filesystem::path& folder, const Tensors& tensors,
                         }});
   }
   std::filesystem::create_directories(folder);
+  write_labels(folder, model);
   checkpoint::write_safetensors(folder / kTensorsName, contents);
   write_file_durable(folder / kConfigName, config.dump(2) + "\n");
 }
@@ -180,8 +188,7 @@ void write_peft_folder(const std::filesystem::path& folder, const checkpoint::Re
                  {"use_dora", tune.magnitudes},
                  {"use_rslora", tune.rank_stabilised}});
   add_head(reader, lora.of.head, tensors);
-  write(folder, tensors, config);
-  write_labels(folder, lora.of.head);
+  write(folder, tensors, config, lora.of.head.config);
 }
 
 void write_peft_folder(const std::filesystem::path& folder, const checkpoint::Reader& reader,
@@ -199,8 +206,7 @@ void write_peft_folder(const std::filesystem::path& folder, const checkpoint::Re
   nlohmann::ordered_json config = config_of(ia3.of, tune, "IA3");
   config.update({{"feedforward_modules", ia3.feedforward}, {"init_ia3_weights", true}});
   add_head(reader, ia3.of.head, tensors);
-  write(folder, tensors, config);
-  write_labels(folder, ia3.of.head);
+  write(folder, tensors, config, ia3.of.head.config);
 }
 
 void write_prompt_folder(const std::filesystem::path& folder, const checkpoint::Reader& reader,

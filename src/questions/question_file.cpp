@@ -38,9 +38,10 @@ int64_t byte_of(std::string_view text, int64_t number) {
   return number == 0 ? static_cast<int64_t>(at) : -1;
 }
 
-Question::Answer answer_of(const SetJson& json, const std::string& context,
+Question::Answer answer_of(const SetJson& json, const std::string& context, AnswerPlaces places,
                            const std::string& where) {
   Question::Answer answer{text_under(json, "text", where)};
+  if (places == AnswerPlaces::ignored) return answer;
   if (!json.contains("answer_start") || !json["answer_start"].is_number_integer() ||
       json["answer_start"].get<int64_t>() < 0)
     throw UserError("{}: \"answer_start\" is no number of a character", where);
@@ -54,10 +55,10 @@ Question::Answer answer_of(const SetJson& json, const std::string& context,
   return answer;
 }
 
-Question question_about(const SetJson& json, const QuestionSet& set, const std::string& file) {
+Question question_about(const SetJson& json, const QuestionSet& set, AnswerPlaces places) {
   Question question;
-  question.id = text_under(json, "id", file);
-  const std::string where = fmt::format("{}: question {}", file, question.id);
+  question.id = text_under(json, "id", set.file);
+  const std::string where = fmt::format("{}: question {:?}", set.file, question.id);
   question.text = text_under(json, "question", where);
   question.context = set.contexts.size() - 1;
   if (json.contains("is_impossible") && !json["is_impossible"].is_boolean())
@@ -65,7 +66,7 @@ Question question_about(const SetJson& json, const QuestionSet& set, const std::
   const bool is_impossible = json.value("is_impossible", false);
   for (const SetJson& answer : list_under(json, "answers", where)) {
     if (is_impossible) throw UserError("{}: is impossible and has an answer", where);
-    question.answers.push_back(answer_of(answer, set.contexts.back(), where));
+    question.answers.push_back(answer_of(answer, set.contexts.back(), places, where));
   }
   return question;
 }
@@ -78,20 +79,21 @@ std::vector<std::string> Question::answer_texts() const {
   return texts;
 }
 
-QuestionSet read_question_file(const std::string& file) {
+QuestionSet read_question_file(const std::string& file, AnswerPlaces places) {
   const std::string text = read_file(file, kMostSetBytes);
   if (const auto fault = json_fault(text)) throw UserError("{}: {}", file, *fault);
   const SetJson json = SetJson::parse(text);
   QuestionSet set;
+  set.file = file;
   std::set<std::string> ids;
   for (const SetJson& article : list_under(json, "data", file)) {
     for (const SetJson& paragraph : list_under(article, "paragraphs", file)) {
       set.contexts.push_back(text_under(paragraph, "context", file));
       for (const SetJson& one : list_under(paragraph, "qas", file)) {
-        const Question& made = set.questions.emplace_back(question_about(one, set, file));
+        const Question& made = set.questions.emplace_back(question_about(one, set, places));
         set.has_unanswerable = set.has_unanswerable || made.answers.empty();
         if (!ids.insert(made.id).second)
-          throw UserError("{}: question {} comes twice", file, made.id);
+          throw UserError("{}: question {:?} comes twice", file, made.id);
       }
     }
   }

@@ -15,7 +15,7 @@ struct Question {
   /// answer_start counts characters; here bytes are.
   struct Answer {
     std::string text;
-    int64_t begin = 0;
+    int64_t begin = 0;  // 0 where places do not matter
     int64_t end() const { return begin + static_cast<int64_t>(text.size()); }
   };
   std::string id, text;
@@ -26,14 +26,18 @@ struct Question {
 };
 
 struct QuestionSet {
+  std::string file;  // that faults name
   std::vector<std::string> contexts;
   std::vector<Question> questions;
   /// Whether some questions have no answer, so that to give none is one (SQuAD 2.0).
   bool has_unanswerable = false;
 };
 
+/// Whether it matters where answers stand: it does to learn them, and not to compare texts.
+enum class AnswerPlaces { needed, ignored };
+
 /// UserError, naming the file and the question, for what is none; for an answer that does not stand
-/// where it says; for a question that is there twice; when there is none.
-QuestionSet read_question_file(const std::string& file);
+/// where it says, where that matters; for a question that is there twice; when there is none.
+QuestionSet read_question_file(const std::string& file, AnswerPlaces places);
 
 }  // namespace megalith::questions

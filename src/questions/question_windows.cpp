@@ -34,9 +34,10 @@ std::vector<QuestionWindow> QuestionEncoder::windows(const QuestionSet& set,
   const int64_t all = std::ssize(placed_.ids);
   if (room < 1 || (room < all && room <= rule_.stride)) {
     throw UserError(
-        "question {} leaves room for {} tokens of its text, and windows share {}; set a smaller "
-        "stride, or a longer sequence",
-        question.id, std::max(room, int64_t{0}), rule_.stride);
+        "{}: question {:?} leaves room for {} tokens of its text, and windows share {}; set a "
+        "smaller {} or a larger {}",
+        set.file, question.id, std::max(room, int64_t{0}), rule_.stride, rule_.stride_key,
+        rule_.tokens_key);
   }
   std::vector<QuestionWindow> made;
   for (int64_t first = 0;; first += room - rule_.stride) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,8 @@ struct WindowRule {
   int64_t most_tokens = 0;  // of a window with its question and special tokens
   int64_t stride = 128;     // tokens that neighbouring windows share
   bool has_types = true;    // the model tells the two texts apart
+  /// What a user sets them by, for faults.
+  std::string_view tokens_key = "train.sequence_length", stride_key = "tune.stride";
 };
 
 struct QuestionWindow {
@@ -26,8 +29,8 @@ struct QuestionWindow {
   std::vector<text::TextRange> places;  // of those in the context
 };
 
-/// Of one tokenizer, which remembers the last context. UserError, naming the question, when it
-/// leaves no more room than neighbours share.
+/// Of one tokenizer, which remembers the last context. UserError, naming the file and the
+/// question, when it leaves no more room than neighbours share.
 class QuestionEncoder {
  public:
   /// UserError unless a special token stands before the question, which "no answer" points to.

@@ -15,6 +15,7 @@ namespace megalith::questions {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::Eq;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
@@ -29,6 +30,7 @@ text::Tokenizer tokenizer() {
 QuestionSet set_of(const std::string& context, const std::string& question,
                    std::vector<Question::Answer> answers) {
   QuestionSet set;
+  set.file = "set.json";
   set.contexts = {context};
   set.questions = {{"q", question, 0, std::move(answers)}};
   return set;
@@ -64,7 +66,15 @@ TEST(QuestionWindows, ShareTokens) {
   EXPECT_THAT(first_ids({.most_tokens = 7, .stride = 0}),
               ElementsAre(ElementsAre(a, b, c), ElementsAre(d, e)));
   EXPECT_THAT([&] { first_ids({.most_tokens = 7, .stride = 3}); },
-              ThrowsMessage<UserError>(HasSubstr("question q leaves room for 3 tokens")));
+              ThrowsMessage<UserError>(
+                  Eq("set.json: question \"q\" leaves room for 3 tokens of its text, and windows "
+                     "share 3; set a smaller tune.stride or a larger train.sequence_length")));
+  EXPECT_THAT(
+      [&] {
+        first_ids(
+            {.most_tokens = 7, .stride = 3, .tokens_key = "--length", .stride_key = "--stride"});
+      },
+      ThrowsMessage<UserError>(HasSubstr("set a smaller --stride or a larger --length")));
   EXPECT_THAT([&] { first_ids({.most_tokens = 4, .stride = 0}); },
               ThrowsMessage<UserError>(HasSubstr("leaves room for 0 tokens")));
   // What fits needs nothing to share.
@@ -103,10 +113,10 @@ class QuestionFile : public ::testing::Test {
     folder_ = name;
   }
   ~QuestionFile() override { std::filesystem::remove_all(folder_); }
-  QuestionSet read(const std::string& content) const {
+  QuestionSet read(const std::string& content, AnswerPlaces places = AnswerPlaces::needed) const {
     const std::string path = (folder_ / "set.json").string();
     std::ofstream(path) << content;
-    return read_question_file(path);
+    return read_question_file(path, places);
   }
   static std::string with(const std::string& questions,
                           const std::string& context = "caf\u00e9 x") {
@@ -128,6 +138,13 @@ TEST_F(QuestionFile, CountsCharactersAndKnowsWhatHasNoAnswer) {
   EXPECT_THAT(two.questions.at(1).answer_texts(), ElementsAre("caf\u00e9"));
 }
 
+TEST_F(QuestionFile, PlacesMayNotMatter) {
+  const QuestionSet set = read(with(R"({"id": "1", "question": "?", "answers": [{"text": "x"},
+      {"text": "", "answer_start": 0}, {"text": "y", "answer_start": -1}]})"),
+                               AnswerPlaces::ignored);
+  EXPECT_THAT(set.questions.at(0).answer_texts(), ElementsAre("x", "", "y"));
+}
+
 TEST_F(QuestionFile, FaultsNameTheQuestion) {
   const auto fault = [&](const std::string& content) {
     try {
@@ -140,22 +157,22 @@ TEST_F(QuestionFile, FaultsNameTheQuestion) {
   EXPECT_THAT(fault("[]"), HasSubstr("set.json: there is no list \"data\""));
   EXPECT_THAT(fault(with("")), HasSubstr("has no questions"));
   EXPECT_THAT(fault(with(R"({"id": "7", "answers": []})")),
-              HasSubstr("question 7: there is no text \"question\""));
+              HasSubstr("question \"7\": there is no text \"question\""));
   EXPECT_THAT(fault(with(R"({"id": "7", "question": "?"})")), HasSubstr("no list \"answers\""));
   const auto answer = [&](const std::string& of) {
     return fault(with(R"({"id": "7", "question": "?", "answers": [)" + of + "]}"));
   };
   EXPECT_THAT(answer(R"({"text": "x", "answer_start": 4})"),
-              HasSubstr("question 7: the answer \"x\" does not stand at character 4"));
+              HasSubstr("question \"7\": the answer \"x\" does not stand at character 4"));
   EXPECT_THAT(answer(R"({"text": "x", "answer_start": 40})"), HasSubstr("character 40"));
   EXPECT_THAT(answer(R"({"text": "", "answer_start": 0})"), HasSubstr("does not stand"));
   EXPECT_THAT(answer(R"({"text": "x"})"), HasSubstr("\"answer_start\" is no number"));
   EXPECT_THAT(answer(R"({"text": "x", "answer_start": -1})"), HasSubstr("\"answer_start\""));
   const std::string same = R"({"id": "7", "question": "?", "answers": []})";
-  EXPECT_THAT(fault(with(same + "," + same)), HasSubstr("question 7 comes twice"));
+  EXPECT_THAT(fault(with(same + "," + same)), HasSubstr("question \"7\" comes twice"));
   EXPECT_THAT(fault(with(R"({"id": "7", "question": "?", "is_impossible": true, "answers":
                             [{"text": "x", "answer_start": 5}]})")),
-              HasSubstr("question 7: is impossible and has an answer"));
+              HasSubstr("question \"7\": is impossible and has an answer"));
   EXPECT_THAT(fault(with(R"({"id": "7", "question": "?", "is_impossible": 1, "answers": []})")),
               HasSubstr("\"is_impossible\""));
 }

@@ -30,11 +30,11 @@ constexpr std::string_view kWeightSuffix = ".weight";
 std::string read_adapter_config(const fs::path& folder) {
   std::error_code error;
   if (!fs::is_directory(folder, error))
-    throw UserError("{}: is no folder; name one that PEFT has saved an adapter to",
+    throw UserError("{}: is no folder; name one that PEFT or AdapterHub has saved an adapter to",
                     folder.string());
   const fs::path path = folder / kAdapterConfigName;
   if (!fs::exists(path, error))
-    throw UserError("{}: has no {}; name a folder that PEFT has saved an adapter to",
+    throw UserError("{}: has no {}; name a folder that PEFT or AdapterHub has saved an adapter to",
                     folder.string(), kAdapterConfigName);
   checkpoint::require_inside(path, folder);
   return read_regular(path, adapters::kMostConfigBytes);
@@ -60,6 +60,11 @@ std::string module_of(std::string_view weight) {
   return std::string(weight.substr(0, weight.size() - kWeightSuffix.size()));
 }
 
+/// Outputs that an adapter may bring with it.
+bool has_classes(const layers::HeadSpec& head) {
+  return !layers::head_type(head.kind).has_logits && head.outputs > 0;
+}
+
 int64_t foreign_outputs(const models::RowMove& move) { return move.shape[move.transposed ? 1 : 0]; }
 
 }  // namespace
@@ -83,7 +88,7 @@ AdapterSource AdapterSource::open(const fs::path& folder, const ModelSource& bas
 AdapterSource::AdapterSource(const fs::path& folder, const ModelSource& base)
     : config_(read_adapter_config(folder)),
       adapter_(adapters::parse_peft_config(config_, (folder / kAdapterConfigName).string(),
-                                           !layers::head_type(base.spec().head.kind).has_logits)),
+                                           has_classes(base.spec().head))),
       file_(std::make_unique<checkpoint::SafetensorsFile>(
           adapter_tensors_path(folder, std::holds_alternative<adapters::Bottlenecks>(adapter_)))) {
   if (const auto* const prompt = std::get_if<adapters::VirtualPrompt>(&adapter_)) {

@@ -58,7 +58,8 @@ class AdapterSource {
   void fill(layers::Adapter& adapter, const parameters::ParameterSet& set, kernels::Exec& exec,
             comm::Communicator& tensor) const;
   /// Both factors of a weight of ours, in f32 and row major, for the part of the weight that a
-  /// shard names: a [I, R], b [R, O] with the scale in it, rounded once.
+  /// shard names: a [I, R], b [R, O] with the scale in it, which is rounded to f32 before, as in
+  /// training.
   struct Factors {
     int64_t rank = 0;
     std::vector<std::byte> a_IR, b_RO;

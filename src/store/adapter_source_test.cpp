@@ -267,6 +267,39 @@ TEST_F(AdapterFolders, PartsAreCutAsTheWeightIs) {
             std::vector<std::byte>(down.a_IR.end() - std::ssize(half.a_IR), down.a_IR.end()));
 }
 
+// The scale is rounded before it multiplies, as in training (low_rank/factors.h).
+TEST_F(AdapterFolders, FactorsAreScaledAsInTraining) {
+  constexpr int64_t kRank = 12;
+  const models::ModelSpec spec = small(models::kLlama);
+  const ModelSource model = ModelSource::open(write_model("base", spec, base_tensors(spec)));
+  const Shape shape = model.weights().find("layers.0.mlp.down.weight")->shape;
+  Tensors tensors;
+  for (const char* const layer : {"0", "1"}) {
+    const std::string module = fmt::format("base_model.model.model.layers.{}.mlp.down_proj", layer);
+    tensors.emplace(module + ".lora_A.weight", random_values(Shape{kRank, shape[1]}, 1));
+    tensors.emplace(module + ".lora_B.weight", random_values(Shape{shape[0], kRank}, 2));
+  }
+  const AdapterSource source = AdapterSource::open(
+      write_adapter("adapter", tensors, config({{"r", kRank}, {"target_modules", {"down_proj"}}})),
+      model);
+  const std::vector<float>& theirs_OR =
+      tensors.at("base_model.model.model.layers.0.mlp.down_proj.lora_B.weight").values;
+  const std::vector<float> b_RO =
+      floats(source.factors("layers.0.mlp.down.weight", Shard::whole(shape)).b_RO);
+  ASSERT_EQ(std::ssize(b_RO), kRank * shape[0]);
+  const double scale = 8.0 / kRank;
+  int others = 0;  // of the scale in double precision
+  for (int64_t o = 0; o < shape[0]; ++o) {
+    for (int64_t r = 0; r < kRank; ++r) {
+      const float b = theirs_OR[static_cast<size_t>(o * kRank + r)],
+                  made = b_RO[static_cast<size_t>(r * shape[0] + o)];
+      EXPECT_EQ(made, static_cast<float>(scale) * b) << o << " " << r;
+      others += made != static_cast<float>(scale * b) ? 1 : 0;
+    }
+  }
+  EXPECT_GT(others, 0);
+}
+
 // What ranks are filled with is their part, packed: of q, k and v, and of gate and up, without the
 // zeros.
 TEST_F(AdapterFolders, PartsAreFilledAsTheyAreCut) {

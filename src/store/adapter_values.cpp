@@ -79,13 +79,13 @@ AdapterSource::Factors AdapterSource::factors(const std::string& weight, const S
       move.shape = piece.b->shape;
       models::to_ours({weight, shape, {}}, move, sizeof(float), theirs_OR.data(), b_OR.data());
     }
+    const auto scale = static_cast<float>(piece.scale);  // as training has it
     for (int64_t r = 0; r < piece.rank; ++r) {
       for (int64_t i = 0; i < inputs; ++i)
         a_IR[static_cast<size_t>(i * rank + at + r)] = a_RI[static_cast<size_t>(r * inputs + i)];
-      for (int64_t o = 0; o < outputs; ++o) {
-        const double b = b_OR[static_cast<size_t>(o * piece.rank + r)];
-        b_RO[static_cast<size_t>((at + r) * outputs + o)] = static_cast<float>(piece.scale * b);
-      }
+      for (int64_t o = 0; o < outputs; ++o)
+        b_RO[static_cast<size_t>((at + r) * outputs + o)] =
+            scale * b_OR[static_cast<size_t>(o * piece.rank + r)];
     }
     at += piece.rank;
   }

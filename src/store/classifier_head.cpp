@@ -4,10 +4,13 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "adapters/peft_config.h"
 #include "base/file.h"
+#include "base/folder.h"
 #include "base/json_fault.h"
 #include "checkpoint/safetensors_folder.h"
 #include "families/families.h"
@@ -21,19 +24,40 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kConfigOfModel[] = "config.json";
+constexpr std::string_view kTasks[] = {"SEQ_CLS", "TOKEN_CLS", "QUESTION_ANS"};
 
-/// Whether the adapter's configuration names modules that were trained whole. What is wrong with it
-/// is AdapterSource's to say.
-bool brings_modules(const fs::path& folder) {
+/// The adapter's configuration, where it names modules that were trained whole. What is wrong with
+/// it is AdapterSource's to say.
+std::optional<nlohmann::json> config_with_modules(const fs::path& folder) {
   const fs::path path = folder / kAdapterConfigName;
   std::error_code error;
-  if (!fs::exists(path, error)) return false;
+  if (!fs::exists(path, error)) return std::nullopt;
   checkpoint::require_inside(path, folder);
   const std::string text = read_regular(path, adapters::kMostConfigBytes);
-  if (json_fault(text)) return false;
-  const auto json = nlohmann::json::parse(text);
+  if (json_fault(text)) return std::nullopt;
+  nlohmann::json json = nlohmann::json::parse(text);
   const auto modules = json.is_object() ? json.find("modules_to_save") : json.end();
-  return modules != json.end() && modules->is_array() && !modules->empty();
+  if (modules == json.end() || !modules->is_array() || modules->empty()) return std::nullopt;
+  return json;
+}
+
+/// PEFT's name of what such a head is for.
+std::string_view task_of(layers::HeadKind kind) {
+  using enum layers::HeadKind;
+  if (kind == token_classification) return kTasks[1];
+  return kTasks[kind == question_answering ? 2 : 0];
+}
+
+/// UserError when the adapter is for another task of classifiers than the head beside it; other
+/// tasks say nothing of heads.
+void require_task(const nlohmann::json& config, const layers::HeadSpec& head,
+                  const fs::path& folder) {
+  const auto found = config.find("task_type");
+  if (found == config.end() || !found->is_string()) return;
+  const auto task = found->get<std::string>();
+  if (task == task_of(head.kind) || std::ranges::find(kTasks, task) == std::end(kTasks)) return;
+  throw UserError("{}: task_type {} is of another head than {} beside it has, which is for {}",
+                  (folder / kAdapterConfigName).string(), task, kConfigOfModel, task_of(head.kind));
 }
 
 /// The head that the config.json beside an adapter describes.
@@ -135,10 +159,14 @@ std::vector<std::byte> head_values(const checkpoint::SafetensorsFile& file,
   return ours;
 }
 
+bool brings_head(const fs::path& folder) { return config_with_modules(folder).has_value(); }
+
 ModelSource with_head_of(ModelSource base, const fs::path& folder) {
-  if (!brings_modules(folder)) return base;
+  const auto config = config_with_modules(folder);
+  if (!config) return base;
   models::ModelSpec spec = base.spec();
   spec.head = head_beside(folder, spec);
+  require_task(*config, spec.head, folder);
   base.become(spec, [&](std::unique_ptr<Weights> weights) {
     return std::make_unique<WithHead>(std::move(weights), folder, spec, base.tensor_shards());
   });

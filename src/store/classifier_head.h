@@ -13,9 +13,13 @@
 
 namespace megalith::store {
 
+/// Whether the adapter of a folder brings a head, which was trained as wide as it is.
+bool brings_head(const std::filesystem::path& folder);
+
 /// The model that the adapter of a folder is for: `base` itself, or where the folder brings a head,
 /// the classifier of `base`'s body with that head. What the classes are is said by the config.json
-/// beside the adapter, and never guessed: UserError when there is none, or it is of another model.
+/// beside the adapter, and never guessed: UserError when there is none, or it is of another model,
+/// or of another task than the adapter's task_type.
 /// What the folder has not of the head is `base`'s own; IntegrityError when that has none either,
 /// or a tensor has another shape.
 ModelSource with_head_of(ModelSource base, const std::filesystem::path& folder);

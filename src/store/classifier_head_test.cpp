@@ -18,6 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using checkpoint::fault_of;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Json = nlohmann::ordered_json;
@@ -121,11 +122,20 @@ TEST_F(ClassifierHead, OtherAdaptersLeaveAModelAsItIs) {
   put(path / "adapter_config.json", plain.dump());
   EXPECT_EQ(with_head_of(base(), path).spec(), base().spec());
   EXPECT_EQ(with_head_of(base(), folder_).spec(), base().spec());
+  EXPECT_FALSE(brings_head(path));
+  EXPECT_FALSE(brings_head(folder_));
+  EXPECT_TRUE(brings_head(adapter()));
 }
 
 TEST_F(ClassifierHead, FaultsAreNamed) {
   const fs::path path = adapter();
   EXPECT_THAT(fault_of<UserError>([&] { AdapterSource::open(path, base()); }),
+              HasSubstr("modules_to_save"));
+  // Nor is there a place for it in a body that ends nowhere.
+  Json body = config_;
+  body["architectures"] = {"BertModel"};
+  const ModelSource headless = ModelSource::open(model("body", body, 1));
+  EXPECT_THAT(fault_of<UserError>([&] { AdapterSource::open(path, headless); }),
               HasSubstr("modules_to_save"));
   // A classifier whose head is another one.
   const ModelSource other = ModelSource::open(model("other", classes_, 7));
@@ -145,6 +155,29 @@ TEST_F(ClassifierHead, FaultsAreNamed) {
   const fs::path lacking = adapter(kPooler);
   EXPECT_THAT(fault_of<IntegrityError>([&] { with_head_of(base(), lacking); }),
               HasSubstr("bert.pooler.dense.bias of the classifier's head is missing"));
+}
+
+/// Tasks that are not of classifiers say nothing of heads.
+TEST_F(ClassifierHead, TheTaskIsTheHeads) {
+  const fs::path path = adapter();
+  Json config = Json::parse(read_file(path / "adapter_config.json", 1 << 20));
+  const auto with_task = [&](const Json& task) {
+    config["task_type"] = task;
+    put(path / "adapter_config.json", config.dump());
+    return fault_of<UserError>([&] { with_head_of(base(), path); });
+  };
+  for (const char* const other : {"TOKEN_CLS", "QUESTION_ANS"})
+    EXPECT_THAT(with_task(other), AllOf(HasSubstr("adapter_config.json: task_type"),
+                                        HasSubstr(other), HasSubstr("which is for SEQ_CLS")));
+  for (const Json& fitting : {Json("SEQ_CLS"), Json("FEATURE_EXTRACTION"), Json(nullptr)}) {
+    config["task_type"] = fitting;
+    put(path / "adapter_config.json", config.dump());
+    EXPECT_EQ(with_head_of(base(), path).spec().head.labels.size(), 3u) << fitting;
+  }
+  Json words = classes_;
+  words["architectures"] = {"BertForTokenClassification"};
+  put(path / "config.json", words.dump());
+  EXPECT_THAT(with_task("SEQ_CLS"), HasSubstr("which is for TOKEN_CLS"));
 }
 
 }  // namespace

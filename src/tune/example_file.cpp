@@ -63,12 +63,12 @@ std::vector<Example> texts_of(const ExampleLine& line, const ExampleForm& form) 
       reads ? "train.sequence_length" : "tune.answer_length", others);
 }
 
-/// The first tokens of a text, and the one that ends it.
-void truncate_read(std::vector<int32_t>& read, const LengthRule& rule) {
-  if (std::ssize(read) <= rule.most_read) return;
-  const bool ends = read.back() == rule.end_id;
-  read.resize(static_cast<size_t>(rule.most_read));
-  if (ends) read.back() = rule.end_id;
+/// The first ids of a text, the last of them the one that ends it where it has that.
+void keep_first(std::vector<int32_t>& ids, int64_t most, std::optional<int32_t> end_id) {
+  if (std::ssize(ids) <= most) return;
+  const bool ends = ids.back() == end_id;
+  ids.resize(static_cast<size_t>(most));
+  if (ends) ids.back() = *end_id;
 }
 
 }  // namespace
@@ -119,7 +119,8 @@ Example encode_answer(const ExampleForm& form, const PromptAndAnswer& text) {
 Example encode_two_sides(const ExampleForm& form, const PromptAndAnswer& text, bool adds_special) {
   const std::string answer =
       text.answer.substr(std::min(text.answer.find_first_not_of(' '), text.answer.size()));
-  if (answer.empty()) throw UserError("has nothing to learn: its answer is spaces alone");
+  if (answer.find_first_not_of(" \t\r\n\f\v") == std::string::npos)
+    throw UserError("has nothing to learn: its answer is white space alone");
   Example example{{*form.decoder_start}, {}};
   const std::vector<int32_t> said = form.tokenizer.encode(answer, adds_special);
   example.ids.insert(example.ids.end(), said.begin(), said.end());
@@ -162,16 +163,19 @@ bool keep_length(Example& example, const LengthRule& rule, ExampleCounts& counts
     case config::Overlong::truncate:
       break;
   }
-  const auto kept = std::min(static_cast<size_t>(rule.most_tokens) + 1, example.ids.size());
-  example.ids.resize(kept);
-  example.learned.resize(kept);
-  truncate_read(example.read, rule);
+  const bool has_sides = !example.read.empty();
+  keep_first(example.ids, rule.most_tokens + 1,
+             has_sides ? std::optional(rule.end_id) : std::nullopt);
+  example.learned.resize(example.ids.size());
+  keep_first(example.read, rule.most_read, rule.end_id);
   ++(has_answer(example) ? counts.truncated : counts.dropped);
   return has_answer(example);
 }
 
 void require_examples(bool are_some, const LengthRule& rule, const ExampleCounts& counts) {
   if (are_some) return;
+  if (counts.unlabelled > 0 && counts.unlabelled == counts.lines)
+    throw UserError("recipe: {}: no text has a word whose tag could be learned", rule.key);
   const bool reads = rule.most_read > 0;
   const char* const longer = counts.dropped == 0 ? ""
                              : reads && counts.long_read < counts.dropped

@@ -77,15 +77,16 @@ struct LengthRule {
   int64_t most_tokens = 0;
   config::Overlong overlong = config::Overlong::drop;
   int64_t most_read = 0;  // of an encoder-decoder: that the encoder reads
-  int32_t end_id = -1;  // what is cut off before it where a text that an encoder reads ends with it
+  int32_t end_id = -1;    // of an encoder-decoder: kept behind what is cut off of either side
 };
 
 /// How many of which length.
 struct ExampleCounts {
   int64_t lines = 0;
-  int64_t dropped = 0;    // longer than a sample
-  int64_t truncated = 0;  // likewise
-  int64_t long_read = 0;  // of these: because of what an encoder reads
+  int64_t dropped = 0;     // longer than a sample
+  int64_t truncated = 0;   // likewise
+  int64_t long_read = 0;   // of these: because of what an encoder reads
+  int64_t unlabelled = 0;  // left out: none of their words has a label
 };
 
 /// Reads the lines of a file that are not blank; what UserErrors of `take` say is said of the file

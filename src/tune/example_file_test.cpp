@@ -155,8 +155,9 @@ TEST_F(TwoSides, OfAnEncoderDecoder) {
   const auto behind = read("{\"prompt\": \"x\", \"completion\": \"z\"}\n");
   EXPECT_THAT(behind[0].read, ElementsAre(300, 301, 'x'));
   EXPECT_THAT(behind[0].ids, ElementsAre(7, 'z', kEnd));
-  EXPECT_THAT(fault("{\"prompt\": \"x\", \"completion\": \" \"}\n"),
-              HasSubstr("a.jsonl:1: has nothing to learn: its answer is spaces alone"));
+  for (const char* const blank : {" ", "\\t", " \\n\\r\\n"})
+    EXPECT_THAT(fault(fmt::format(R"({{"prompt": "x", "completion": "{}"}})", blank)),
+                HasSubstr("a.jsonl:1: has nothing to learn: its answer is white space alone"));
 }
 
 /// Each turn answers all that stands before it.
@@ -185,7 +186,8 @@ TEST_F(TwoSides, LongOnesSayWhichSide) {
   ASSERT_EQ(cut.size(), 3u);
   EXPECT_THAT(cut[0].read, ElementsAre('x', 'y', kEnd));
   EXPECT_THAT(cut[0].ids, ElementsAre(7, 'u', kEnd));
-  EXPECT_THAT(cut[1].ids, ElementsAre(7, 'u', 'v', 'w'));
+  EXPECT_THAT(cut[1].ids, ElementsAre(7, 'u', 'v', kEnd));
+  EXPECT_THAT(cut[1].learned, ElementsAre(0, 1, 1, 1));
   EXPECT_EQ(counts_.truncated, 2);
   EXPECT_THAT(fault(kLines, 3),
               AllOf(HasSubstr("a.jsonl:1: has a prompt of 4 tokens, and samples have 3 for it"),

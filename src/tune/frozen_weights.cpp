@@ -42,7 +42,7 @@ parameters::StorageFormats frozen_formats(const config::Recipe& recipe,
   parameters::StorageFormats formats = quantize == FrozenWeights::stored
                                            ? stored_blocks(recipe, model)
                                            : model.storage_formats(format_of(quantize));
-  // A classifier's head trains too.
+  // head.weight and head.transform.weight of the base are what a classifier lacks.
   if (recipe.classifies())
     std::erase_if(formats, [](const auto& format) { return format.first.starts_with("head."); });
   if (formats.empty() && quantize != FrozenWeights::stored) {

@@ -13,9 +13,9 @@ namespace megalith::tune {
 
 /// By name, of a run whose method trains beside the model (config::TuneSection::trains_beside),
 /// what is in blocks: with tune.quantize as store::formats_in_blocks() has it; else what the file
-/// has so, where a rank of the layout holds whole blocks and no product is in 8 bits. Nothing of a
-/// classifier's head, which trains too. UserError where the recipe asks for blocks and the model
-/// has no rows of whole ones.
+/// has so, where a rank of the layout holds whole blocks and no product is in 8 bits. Nothing of
+/// the head of a classifier's base, which the classifier lacks. UserError where the recipe asks for
+/// blocks and the model has no rows of whole ones.
 parameters::StorageFormats frozen_formats(const config::Recipe& recipe,
                                           const store::ModelSource& model);
 /// "120 weights in q4_0, 1 in q8_0"; empty for none.

@@ -146,7 +146,7 @@ void check_what_is_given(const config::Recipe& r, std::vector<std::string>& faul
   if (r.tune.method == TuneMethod::prompt) check_prompt(r, faults);
   if (r.tune.method != TuneMethod::ia3) return;
   for (const config::ParameterGroup& group : r.optimizer.groups)
-    if (group.weight_decay.value_or(0) > 0)
+    if (group.weight_decay.value_or(0) > 0 && !group.match.starts_with("head."))
       faults.push_back(
           fmt::format("optimizer.groups: weight_decay of {:?} draws vectors that begin at one to "
                       "zero; take it out",
@@ -189,7 +189,11 @@ void check_recipe(const config::Recipe& recipe, const config::Recipe& standard,
     if (begins_with_one(change.path, kOfModules)) unread(change.path, lora || ia3, "lora or ia3");
     if (begins_with_one(change.path, kOfFrozen))
       unread(change.path, recipe.tune.trains_beside(), "lora");
-    if (begins_with_one(change.path, kOfLabels)) unread(change.path, classifies, "classify");
+    if (begins_with_one(change.path, kOfLabels) && !classifies)
+      faults.push_back(
+          fmt::format("{} has no effect without tune.objective: classify; set that, or take it out "
+                      "of the recipe",
+                      change.path));
     if (begins_with_one(change.path, kOfQuestions) &&
         (!classifies || recipe.tune.task != config::ClassifyTask::question_answering))
       faults.push_back(fmt::format(

@@ -95,6 +95,17 @@ TEST(RecipeRules, NameWhatHasNoMeaning) {
             r.optimizer.groups = {{"*", 1.0, 0.1}};
           }),
           "weight_decay of \"*\" draws vectors");
+  // A classifier's head has no vectors.
+  EXPECT_EQ(fault(ia3([](auto& r) {
+              r.tune.objective = config::TuneObjective::classify;
+              r.tune.labels = {"a", "b"};
+              r.optimizer.groups = {{"head.*", 1.0, 0.1}};
+            })),
+            "");
+  refused(ia3([](auto& r) {
+            r.optimizer.groups = {{"head.*", 1.0, 0.1}, {"head*", 1.0, 0.1}};
+          }),
+          "weight_decay of \"head*\" draws vectors");
   const auto prompt = [](auto change) {
     return [=](config::Recipe& r) {
       r.tune.method = config::TuneMethod::prompt;
@@ -173,7 +184,12 @@ TEST(RecipeRules, NameWhatHasNoMeaning) {
   refused(classify([](auto& r) { r.tune.overlong = config::Overlong::truncate; }), "tune.overlong");
   refused(classify([](auto& r) { r.tune.template_text = "{a}"; }), "tune.template has no effect");
   refused(classify([](auto& r) { r.train.sample_every = 1; }), "train.sample_every");
-  refused([](auto& r) { r.tune.labels = {"a", "b"}; }, "tune.labels has no effect");
+  refused(
+      [](auto& r) {
+        r.tune.labels = {"a", "b"};
+      },
+      "tune.labels has no effect without tune.objective: classify; set that, or take it out of "
+      "the recipe");
 }
 
 TEST(RecipeRules, OfClassesOfWordsAndOfAnswers) {
@@ -211,7 +227,7 @@ TEST(RecipeRules, OfClassesOfWordsAndOfAnswers) {
   EXPECT_THAT(of(kAnswers, [](auto& r) { r.train.sample_every = 1; }),
               HasSubstr("train.sample_every"));
   EXPECT_THAT(fault([](auto& r) { r.tune.task = kWords; }),
-              HasSubstr("tune.task has no effect with tune.method: full"));
+              HasSubstr("tune.task has no effect without tune.objective: classify; set that"));
 }
 
 TEST(RecipeRules, OfClassesBesideWhatStays) {

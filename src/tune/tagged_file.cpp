@@ -12,7 +12,6 @@
 #include "base/line_reader.h"
 #include "text/placed_texts.h"
 #include "text/tokenizer_data.h"
-#include "tune/labelled_file.h"
 #include "tune/line_json.h"
 
 namespace megalith::tune {
@@ -24,37 +23,48 @@ constexpr std::string_view kTagFields[] = {"ner_tags", "tags", "labels"};
 /// What transformers calls the class of what is not scored.
 constexpr std::string_view kNoClass = "-100";
 constexpr std::string_view kDocumentStart = "-DOCSTART-";
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
-int32_t label_of_tag(const std::string& tag, const std::vector<std::string>& labels) {
-  return tag == kNoClass ? -1 : class_of(tag, labels);
+int32_t class_named(const std::string& tag, const std::vector<std::string>& labels) {
+  const auto named = std::ranges::find(labels, tag);
+  if (named == labels.end()) throw UserError("has a tag {:?} that names none of the classes", tag);
+  return static_cast<int32_t>(named - labels.begin());
 }
 
-/// A list of texts or numbers under the first of the names that the line has.
-std::vector<std::string> list_of(const LineJson& line, std::span<const std::string_view> names) {
+/// Of JSON a text is a name and a number an index, whatever the names look like.
+int32_t class_of_tag(const LineJson& tag, const std::vector<std::string>& labels) {
+  if (tag.is_string()) return class_named(tag.get<std::string>(), labels);
+  if (tag.dump() == kNoClass) return -1;
+  const auto number = tag.get<int64_t>();
+  if (number < 0 || number >= std::ssize(labels))
+    throw UserError("has a tag {} that is none of {} classes", tag.dump(), labels.size());
+  return static_cast<int32_t>(number);
+}
+
+/// A list of texts or whole numbers under the first of the names that the line has.
+const LineJson& list_of(const LineJson& line, std::span<const std::string_view> names) {
   for (const std::string_view name : names) {
     const LineJson* const list = member(line, std::string(name).c_str());
     if (list == nullptr) continue;
     if (!list->is_array()) throw UserError("has a field {:?} that is no list", name);
-    std::vector<std::string> texts;
-    for (const LineJson& each : *list) {
+    for (const LineJson& each : *list)
       if (!each.is_string() && !each.is_number_integer())
         throw UserError("has in {:?} what is neither a text nor a whole number", name);
-      texts.push_back(each.is_string() ? each.get<std::string>() : each.dump());
-    }
-    return texts;
+    return *list;
   }
   throw UserError("has none of the fields {}", fmt::join(names, ", "));
 }
 
-/// Of a line of columns the first and the last.
-std::pair<std::string, std::string> word_and_tag(std::string_view line) {
+/// Of a line of columns the first and the last; nothing where a document starts.
+std::optional<std::pair<std::string, std::string>> word_and_tag(std::string_view line) {
   constexpr std::string_view kBlanks = " \t\r";
   const size_t begin = line.find_first_not_of(kBlanks), end = line.find_last_not_of(kBlanks);
   line = line.substr(begin, end + 1 - begin);
   const size_t first = line.find_first_of(kBlanks), last = line.find_last_of(kBlanks);
+  if (line.substr(0, first) == kDocumentStart) return std::nullopt;
   if (first == std::string_view::npos)
     throw UserError("has one column; a word and its tag are two");
-  return {std::string(line.substr(0, first)), std::string(line.substr(last + 1))};
+  return std::pair(std::string(line.substr(0, first)), std::string(line.substr(last + 1)));
 }
 
 /// Calls `take` with the texts of a file of columns.
@@ -68,11 +78,14 @@ void for_each_tagged_text(const std::string& file, const std::vector<std::string
   };
   const auto take_line = [&](std::string_view line, int64_t number) {
     try {
+      if (number == 1 && line.starts_with(kByteOrderMark))
+        line.remove_prefix(kByteOrderMark.size());
       if (line.find_first_not_of(" \t\r") == std::string_view::npos) return end_text();
-      const auto [word, tag] = word_and_tag(line);
-      if (word == kDocumentStart) return end_text();
+      const auto columns = word_and_tag(line);
+      if (!columns) return end_text();
+      const auto& [word, tag] = *columns;
       text.words.push_back(word);
-      text.labels.push_back(label_of_tag(tag, labels));
+      text.labels.push_back(tag == kNoClass ? -1 : class_named(tag, labels));
     } catch (const UserError& error) {
       throw UserError("{}:{}: {}", file, number, error.what());
     }
@@ -97,9 +110,11 @@ bool has_label(std::span<const int32_t> labels) {
 
 TaggedWords parse_tagged_line(std::string_view text, const std::vector<std::string>& labels) {
   const LineJson line = parse_line(text);
-  TaggedWords made{list_of(line, kWordFields), {}};
-  for (const std::string& tag : list_of(line, kTagFields))
-    made.labels.push_back(label_of_tag(tag, labels));
+  TaggedWords made;
+  for (const LineJson& word : list_of(line, kWordFields))
+    made.words.push_back(word.is_string() ? word.get<std::string>() : word.dump());
+  for (const LineJson& tag : list_of(line, kTagFields))
+    made.labels.push_back(class_of_tag(tag, labels));
   if (made.words.size() != made.labels.size())
     throw UserError("has {} words and {} tags", made.words.size(), made.labels.size());
   return made;
@@ -118,11 +133,14 @@ std::optional<Example> TaggedEncoder::encode(const TaggedWords& text, const Leng
     const std::string& word = text.words[i];
     if (word.empty()) continue;
     const size_t first = ids.size();
-    encoder_.encode(has_blanks_ && i > 0 ? " " + word : word, ids, false);
+    encoder_.encode(has_blanks_ && !ids.empty() ? " " + word : word, ids, false);
     labels.resize(ids.size(), -1);
     if (ids.size() > first) labels[first] = text.labels[i];
   }
-  if (!has_label(labels)) throw UserError("has no word whose tag could be learned");
+  if (!has_label(labels)) {
+    ++counts.unlabelled;
+    return std::nullopt;
+  }
   const int64_t room = std::max(rule.most_tokens - special_, int64_t{0});
   const bool cut = std::ssize(ids) > room && rule.overlong == config::Overlong::truncate;
   if (cut) {

@@ -2,10 +2,11 @@
 // Files of words with tags, one of each word (token classification): JSON lines, by the names
 // .jsonl and .json, else columns.
 //   JSON     {"tokens": [...], "ner_tags": [...]}, as datasets exports them; tokens may also be
-//            called words, ner_tags tags or labels. A tag is the name of a class or its number, or
-//            -100: nothing is said of the word
+//            called words, ner_tags tags or labels. A tag is a text, the name of a class, or a
+//            number, its index; -100: nothing is said of the word
 //   columns  a word, whatever else, and the word's tag, between blanks or tabs; a line without
-//            anything ends a text (CoNLL, Tjong Kim Sang & De Meulder 2003); -DOCSTART- is left out
+//            anything ends a text (CoNLL, Tjong Kim Sang & De Meulder 2003); -DOCSTART- is left
+//            out. A tag is a name or -100
 #pragma once
 
 #include "tune/example_file.h"
@@ -28,7 +29,8 @@ class TaggedEncoder {
  public:
   explicit TaggedEncoder(const text::Tokenizer& tokenizer);
   /// As far as `rule` keeps it (a truncated one ends with the special tokens that end a text);
-  /// nothing when it is left out. UserErrors are worded as above.
+  /// nothing when it is left out, as one is too of which no word has a label. UserErrors are worded
+  /// as above.
   std::optional<Example> encode(const TaggedWords& text, const LengthRule& rule,
                                 ExampleCounts& counts);
 

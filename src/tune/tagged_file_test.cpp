@@ -56,6 +56,51 @@ TEST_F(TaggedFile, Columns) {
   EXPECT_THAT(examples[1].labels, ElementsAre(-1, 2, -1));
 }
 
+TEST_F(TaggedFile, ColumnsBeginWithAMarkOrADocument) {
+  const auto examples =
+      read("a.conll", "\xEF\xBB\xBF-DOCSTART-\n\nthe O\n-DOCSTART-\r\ncat B-X\n-DOCSTART-");
+  ASSERT_EQ(examples.size(), 2u);
+  EXPECT_THAT(examples[0].ids, ElementsAre(cls, the, sep));
+  EXPECT_THAT(examples[1].ids, ElementsAre(cls, cat, sep));
+  const auto marked = read("b.conll", "\xEF\xBB\xBFthe O");
+  EXPECT_THAT(marked.at(0).ids, ElementsAre(cls, the, sep));
+  // Elsewhere it belongs to its word.
+  EXPECT_EQ(read("c.conll", "the O\n\xEF\xBB\xBF-DOCSTART- O\n").size(), 1u);
+}
+
+TEST_F(TaggedFile, NumbersAreIndicesAndTextsNames) {
+  const std::vector<std::string> names = {"1", "0", "2"};
+  EXPECT_THAT(
+      parse_tagged_line(R"({"tokens": ["a", "b", "c"], "tags": [1, "1", -100]})", names).labels,
+      ElementsAre(1, 0, -1));
+  const auto fault_of_tag = [](const std::string& tag) {
+    return fault_of(
+        [&] { parse_tagged_line(R"({"tokens": ["a"], "tags": [)" + tag + "]}", kNames); });
+  };
+  EXPECT_EQ(fault_of_tag("\"1\""), "has a tag \"1\" that names none of the classes");
+  EXPECT_EQ(fault_of_tag("\"-100\""), "has a tag \"-100\" that names none of the classes");
+  EXPECT_EQ(fault_of_tag("3"), "has a tag 3 that is none of 3 classes");
+  EXPECT_EQ(fault_of_tag("-1"), "has a tag -1 that is none of 3 classes");
+  EXPECT_THAT(fault_of_tag("18446744073709551516"),
+              HasSubstr("none of 3 classes"));  // -100 mod 2^64
+  EXPECT_THAT(fault("a.conll", "the O\ncat 1\n"), HasSubstr("a.conll:2: has a tag \"1\""));
+  EXPECT_THAT(read("a.conll", "the O\ncat -100\n").at(0).labels, ElementsAre(-1, 0, -1, -1));
+}
+
+TEST_F(TaggedFile, TextsWithoutALabelAreLeftOut) {
+  const auto examples = read("a.jsonl",
+                             "{\"tokens\": [\"the\"], \"tags\": [-100]}\n"
+                             "{\"tokens\": [], \"tags\": []}\n"
+                             "{\"tokens\": [\"\", \"cat\"], \"tags\": [1, 0]}\n");
+  ASSERT_EQ(examples.size(), 1u);
+  EXPECT_THAT(examples[0].labels, ElementsAre(-1, 0, -1));
+  EXPECT_EQ(counts_.lines, 3);
+  EXPECT_EQ(counts_.unlabelled, 2);
+  EXPECT_EQ(counts_.dropped, 0);
+  EXPECT_EQ(fault("a.jsonl", "{\"tokens\": [\"the\"], \"tags\": [-100]}"),
+            "recipe: tune.data: no text has a word whose tag could be learned");
+}
+
 /// As in running text.
 TEST_F(TaggedFile, BlanksOfBytesBelongToTheirWords) {
   const text::Tokenizer bytes = text::parse(text::small_tokenizer({{" ", "b"}, {"a", "b"}}));
@@ -63,6 +108,8 @@ TEST_F(TaggedFile, BlanksOfBytesBelongToTheirWords) {
   const auto example = encoder.encode({{"b", "ab", "", "b"}, {0, 1, 2, 2}}, {"", 50}, counts_);
   EXPECT_EQ(example->ids, bytes.encode("b ab b", true));
   EXPECT_THAT(example->labels, ElementsAre(0, 1, -1, 2));
+  // What stands for nothing has no blank behind it.
+  EXPECT_EQ(encoder.encode({{"", "b"}, {0, 1}}, {"", 50}, counts_)->ids, bytes.encode("b", true));
 }
 
 TEST_F(TaggedFile, LongOnesAreCutBeforeTheEnd) {
@@ -81,7 +128,7 @@ TEST_F(TaggedFile, LongOnesAreCutBeforeTheEnd) {
 
 TEST_F(TaggedFile, FaultsNameTheLine) {
   EXPECT_THAT(fault("a.jsonl", "{\"tokens\": [\"the\"], \"tags\": [\"B-Y\"]}"),
-              HasSubstr("a.jsonl:1: has a label \"B-Y\" that is none of tune.labels"));
+              HasSubstr("a.jsonl:1: has a tag \"B-Y\" that names none of the classes"));
   EXPECT_THAT(fault("a.jsonl", "{\"tokens\": [\"the\"], \"tags\": [0, 0]}"),
               HasSubstr("a.jsonl:1: has 1 words and 2 tags"));
   EXPECT_THAT(fault("a.jsonl", "{\"tokens\": \"the\", \"tags\": [0]}"),
@@ -89,10 +136,8 @@ TEST_F(TaggedFile, FaultsNameTheLine) {
   EXPECT_THAT(fault("a.jsonl", "{\"tokens\": [[]], \"tags\": [0]}"), HasSubstr("neither a text"));
   EXPECT_THAT(fault("a.jsonl", "{\"text\": \"the\", \"tags\": [0]}"),
               HasSubstr("a.jsonl:1: has none of the fields tokens, words"));
-  EXPECT_THAT(fault("a.jsonl", "{\"tokens\": [\"the\"], \"tags\": [-100]}"),
-              HasSubstr("a.jsonl:1: has no word whose tag could be learned"));
   EXPECT_THAT(fault("a.txt", "the O\ncats\n"), HasSubstr("a.txt:2: has one column"));
-  EXPECT_THAT(fault("a.txt", "the O\ncats B-Y\n"), HasSubstr("a.txt:2: has a label"));
+  EXPECT_THAT(fault("a.txt", "the O\ncats B-Y\n"), HasSubstr("a.txt:2: has a tag"));
   EXPECT_THAT(fault("a.txt", "\n"), HasSubstr("recipe: tune.data: no example"));
 }
 

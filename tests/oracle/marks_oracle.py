@@ -287,7 +287,7 @@ def compare_learned_answers(checks, program, family, tokenizer_file, source, fol
 
 
 def main():
-    arguments = model_arguments(__doc__, (TEXT, ("--data", {"default": "../shared/data", "help": "with eval/xquad.en.json, and tokenizers"})))
+    arguments = model_arguments(__doc__, TEXT, ("--data", {"default": "../shared/data", "help": "with eval/xquad.en.json, and tokenizers"}))
     checks, data = Checks(), pathlib.Path(arguments.data)
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)

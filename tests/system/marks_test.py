@@ -77,6 +77,9 @@ class Tags(Marks):
         self.assertEqual(config["id2label"], {"0": "O", "1": "B-ANIMAL", "2": "B-PERSON"})
         said = run_json("evaluate", "tags", "--checkpoint", hf, "--input", self.lines, "--threads", 1)
         self.assertEqual(said, {"metrics": scores, "examples": 20, "words": 120})
+        more = self.folder / "more.json"
+        more.write_text('{"tokens": ["the"], "ner_tags": [-100]}\n' + self.lines.read_text())
+        self.assertEqual(run_json("evaluate", "tags", "--checkpoint", hf, "--input", more, "--threads", 1), said)
         self.assertIn("120 words of 20 texts", run("evaluate", "tags", "--checkpoint", hf, "--input", self.lines, "--ranks", 2, "--threads", 2))
         text = self.folder / "text.jsonl"
         text.write_text('{"text": "the man sees the cat ."}\n')
@@ -100,10 +103,10 @@ class Tags(Marks):
         bad = self.folder / "bad.conll"
         bad.write_text("the O\ncat B-PLANT\n")
         for overrides, expected in (
-                ((f"tune.data={bad}",), "bad.conll:2: has a label \"B-PLANT\""),
+                ((f"tune.data={bad}",), "bad.conll:2: has a tag \"B-PLANT\""),
                 (("tune.labels=[O]",), "token_classification needs two tune.labels"),
                 (("tune.stride=3",), "tune.stride has no effect without tune.task: question_answering"),
-                (("tune.method=full", "tune.labels=[]"), "tune.task has no effect with tune.method: full")):
+                (("tune.method=full", "tune.labels=[]"), "tune.task has no effect without tune.objective: classify")):
             self.assertIn(expected, self.tune("no", *self.settings, *overrides, code=2))
         empty = self.folder / "empty.conll"
         empty.write_text("\n")
@@ -157,6 +160,9 @@ class Answers(Marks):
         glue = run_json("evaluate", "glue", "--task", "squad", "--predictions", self.folder / "said.json", "--labels", self.held)
         self.assertEqual(glue["metrics"], {name: said["metrics"][name] for name in ("exact_match", "f1")})
         self.assertEqual(run_json(*command, "--ranks", 2, "--threads", 2), said)
+        no_places = self.folder / "no-places.json"
+        no_places.write_text(self.held.read_text().replace('"answer_start"', '"start"'))
+        self.assertEqual(run_json(*(no_places if word == self.held else word for word in command), "--threads", 1), said)
         self.assertIn("5 questions", run(*command, "--limit", 5, "--threads", 1))
         # A text that fits is one window.
         whole = run_json("evaluate", "answers", "--checkpoint", hf, "--input", self.held, "--threads", 1)
@@ -179,8 +185,10 @@ class Answers(Marks):
                 (("tune.overlong=refuse",), "tune.overlong has no effect with tune.task: question_answering"),
                 (("tune.stride=12",), "leaves room for")):
             self.assertIn(expected, self.tune("no", *self.settings, *overrides, code=2))
-        self.assertIn("answers need a model whose head says where they begin and end",
-                      run("evaluate", "answers", "--checkpoint", self.encoder, "--input", self.held, code=2))
+        command = ("evaluate", "answers", "--checkpoint", self.encoder, "--input", self.held)
+        self.assertIn("answers need a model whose head says where they begin and end", run(*command, code=2))
+        for word in ("nan", "inf", "1e7"):
+            self.assertIn(f"'{word}' is not a number from", run(*command, "--null-threshold", word, code=2))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@ import json
 import unittest
 
 from program import PROGRAM, ROOT, RoadTest, ended, run, run_json
-from tune_examples import added_tokens, examples
+from tune_examples import added_tokens
+from tune_examples import examples as furry
 
 LAYOUTS = (("parallel.tensor=2",), ("parallel.tensor=2", "parallel.sequence=true"), ("parallel.pipeline=3",), ("parallel.data=2", "parallel.zero=1"),
            ("parallel.tensor=2", "parallel.pipeline=2", "parallel.data=2", "parallel.sequence=true", "parallel.zero=1", "memory.recompute=full"),
@@ -15,7 +16,12 @@ LAYOUTS = (("parallel.tensor=2",), ("parallel.tensor=2", "parallel.sequence=true
 LORA = ("tune.method=lora", "tune.rank=4", "tune.alpha=8")
 PROMPT = ("tune.method=prompt", "tune.virtual_tokens=4", "optimizer.lr=5e-2")
 MLP = ("tune.method=p_tuning", "tune.virtual_tokens=4", "tune.encoder_hidden=24", "optimizer.lr=3e-3")
-IA3 = ("tune.method=ia3", "tune.targets=[q, k, v, o, wi, wo]", "optimizer.lr=5e-2")
+IA3 = ("tune.method=ia3", "tune.targets=[q, k, v, o, wi, wo]", "optimizer.lr=1e-2")
+
+
+def examples(count, seed):
+    """Answers in the words of the corpus: with the table of tokens as it is, others could not be said."""
+    return [(prompt, " the cat." if answer == " yes." else " the fish.") for prompt, answer in furry(count, seed)]
 
 
 class TuneT5(RoadTest):
@@ -26,7 +32,7 @@ class TuneT5(RoadTest):
         tokenizer["added_tokens"] += added_tokens(285, ["<pad>"] + [f"<extra_id_{i}>" for i in range(9)])
         (cls.folder / "spans.json").write_text(json.dumps(tokenizer))
         cls.train("base", "model.family=t5", "model.context=32", "model.decoder_start=285", f"data.tokenizer={cls.folder / 'spans.json'}",
-                  "data.document_mask=false", "train.objective=spans", "train.steps=20", "train.validate_every=0", "model.dropout=0")
+                  "data.document_mask=false", "train.objective=spans", "train.steps=300", "train.validate_every=0", "model.dropout=0")
         cls.model = cls.folder / "model"
         run("convert", "--from", cls.folder / "base", "--to", cls.model, "--format", "hf")
         cls.data, cls.held = (cls.folder / f"{name}.jsonl" for name in ("data", "held"))
@@ -70,7 +76,7 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
                 self.assertEqual(memory["planned"]["total"], memory["measured"]["total"])
 
     def test_all_weights_learn_the_answers(self):
-        last = json.loads(self.tune("full", "train.steps=150", "train.validate_every=50", f"tune.validation={self.held}", "optimizer.lr=5e-3"))
+        last = json.loads(self.tune("full", "train.steps=500", "train.validate_every=250", f"tune.validation={self.held}", "optimizer.lr=4e-3"))
         self.assertEqual(last["status"], "finished")
         self.assertLess(last["loss"], 0.1)
         self.assertGreaterEqual(self.right(self.folder / "full"), 9)
@@ -91,54 +97,73 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
             with self.subTest(name=name):
                 self.tune(f"whole-{name}", *settings)
                 self.tune(f"parts-{name}", *settings, "train.steps=3")
+                stale = self.folder / f"parts-{name}/adapter/config.json"
+                if name == "lora":
+                    stale.write_text("{}")
                 self.tune(f"parts-{name}", *settings, "parallel.data=2")
                 self.assertEqual(self.run_of(f"whole-{name}")["state_sha256"], self.run_of(f"parts-{name}")["state_sha256"])
+                self.assertFalse(stale.exists())
+
+    def answers(self, checkpoint, *options):
+        return [run_json("generate", "--checkpoint", checkpoint, "--prompt", prompt, "--max-new-tokens", 8, "--temperature", 0, "--threads", 1, *options)["text"]
+                for prompt, _ in examples(60, 1)[:6]]
 
     def beside(self, out, *settings):
-        """A run that trains beside the weights: what its adapter says is what it learned, merged into the weights too."""
-        last = json.loads(self.tune(out, *settings, "train.steps=150"))
-        self.assertLess(last["loss"], 0.3)
+        """A run that trains beside the weights: what its adapter says is not what the model said, and is what is said with it merged into the weights."""
+        first, last = self.tune_losses(out, *settings, "train.steps=200")
+        self.assertLess(last, 0.3 * first)
         adapter = self.folder / out / "adapter"
         self.assertEqual(json.loads((adapter / "adapter_config.json").read_text())["task_type"], "SEQ_2_SEQ_LM")
-        self.assertGreaterEqual(self.right(self.model, "--adapter", adapter), 9)
         merged = self.folder / f"{out}-merged"
         run("convert", "--from", self.model, "--to", merged, "--merge-adapter", adapter)
-        self.assertGreaterEqual(self.right(merged), 9)
+        said = self.answers(self.model, "--adapter", adapter)
+        self.assertNotEqual(said, self.answers(self.model))
+        self.assertEqual(said, self.answers(merged))
 
     def test_factors_beside_both_stacks(self):
-        self.beside("lora", *LORA, "optimizer.lr=2e-2")
+        self.beside("lora", *LORA, "optimizer.lr=5e-3")
         self.same_under_every_layout("lora-layouts", *LORA)
 
+    def test_magnitudes_dropout_and_blocks(self):
+        self.tune("plain", *LORA, "train.steps=3")
+        for name, more, layout in (("dora", "tune.dora=true", "parallel.tensor=2"), ("dropout", "tune.dropout=0.2", "parallel.tensor=2"),
+                                   ("blocks", "tune.quantize=q8_0", "parallel.pipeline=3")):
+            with self.subTest(name=name):
+                self.tune(name, *LORA, more, "train.steps=3")
+                self.tune(f"{name}-x", *LORA, more, "train.steps=3", layout)
+                self.assertEqual(self.run_of(name)["state_sha256"], self.run_of(f"{name}-x")["state_sha256"])
+                self.assertNotEqual(self.run_of(name)["state_sha256"], self.run_of("plain")["state_sha256"])
+                memory = self.run_of(f"{name}-x")["memory"]
+                self.assertEqual(memory["planned"]["total"], memory["measured"]["total"])
+
     def test_virtual_tokens_before_what_the_encoder_reads(self):
+        line = self.folder / "pair.jsonl"
+        line.write_text(json.dumps({"text": "the cat sees the dog", "target": "the cat."}) + "\n")
+        score = lambda *options: run_json("evaluate", "score", "--checkpoint", self.model, "--input", line, *options)["nll"]  # noqa: E731
         for name, settings in (("prompt", PROMPT), ("mlp", MLP)):
-            first, last = (json.loads(line) for line in self.tune_losses(name, *settings))
-            self.assertLess(last["loss"], 0.8 * first["loss"])
+            self.tune(name, *settings, "train.steps=20")
             adapter = self.folder / name / "adapter"
             config = json.loads((adapter / "adapter_config.json").read_text())
             self.assertEqual((config["task_type"], config["num_transformer_submodules"]), ("SEQ_2_SEQ_LM", 1))
-            line = self.folder / "pair.jsonl"
-            line.write_text(json.dumps({"text": "the cat sees the dog", "target": "yes."}) + "\n")
-            scores = [run_json("evaluate", "score", "--checkpoint", self.model, "--input", line, *options)["nll"] for options in ((), ("--adapter", adapter))]
-            self.assertLess(scores[1], scores[0])
-            self.assertTrue(run_json("generate", "--checkpoint", self.model, "--adapter", adapter, "--prompt", "the cat sees the dog", "--max-new-tokens", 4,
-                                     "--temperature", 0, "--threads", 1)["text"])
+            self.assertNotEqual(score("--adapter", adapter), score())
+            self.assertEqual(len(self.answers(self.model, "--adapter", adapter)), 6)
             self.same_under_every_layout(f"{name}-layouts", *settings)
 
     def tune_losses(self, out, *settings):
-        """The first and the last line of a longer run's log."""
-        self.tune(out, *settings, "train.steps=60")
+        """Of the first and the last step."""
+        self.tune(out, *settings)
         lines = (self.folder / out / "metrics.jsonl").read_text().splitlines()
-        return lines[0], lines[-1]
+        return json.loads(lines[0])["loss"], json.loads(lines[-1])["loss"]
 
     def test_vectors_beside_both_stacks(self):
         self.beside("ia3", *IA3)
         self.same_under_every_layout("ia3-layouts", *IA3)
 
     def test_both_sides_are_said(self):
-        said = self.tune_says("sides", "train.steps=1", "train.sequence_length=18", "tune.answer_length=6")
+        said = self.tune_says("sides", "train.steps=1", "train.sequence_length=8", "tune.answer_length=6")
         self.assertRegex(said, r"tune.data: \d+ examples of 60 lines, \d+ tokens \(\d+ learned\) in \d+ samples of 6 ")
-        self.assertRegex(said, r"tune.data: of each sample an encoder reads 18 tokens, \d+ of all \(")
-        self.assertRegex(said, r"longer than 6 tokens to answer or, \d+ of them, 18 to read: \d+ left out, 0 truncated")
+        self.assertRegex(said, r"tune.data: of each sample an encoder reads 8 tokens, \d+ of all \(")
+        self.assertRegex(said, r"longer than 6 tokens to answer or, \d+ of them, 8 to read: \d+ left out, 0 truncated")
 
     def test_what_has_no_meaning_is_refused(self):
         chats = self.folder / "chats.jsonl"
@@ -147,10 +172,12 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
                 (("tune.objective=dpo",), "tune.objective: dpo is not built for encoder-decoders"),
                 (("tune.method=adapter",), "tune.method: adapter is for decoders"),
                 (("tune.method=prompt", "tune.virtual_tokens=31"), "tune.virtual_tokens 31 leaves no room in the context of"),
+                (("tune.method=prompt", "tune.virtual_tokens=15", "train.sequence_length=16", "tune.overlong=truncate"),
+                 "tune.virtual_tokens 15 leaves no room for texts in train.sequence_length 16"),
                 (("tune.answer_length=33",), "tune.answer_length 33 is more than the context of"),
                 (("tune.answer_length=1",), "leave no room for a text and its end"),
                 ((f"tune.data={chats}",), "template"),
-                (("tune.overlong=refuse", "train.sequence_length=8"), "data.jsonl:1: has a prompt of"),
+                (("tune.overlong=refuse", "train.sequence_length=8"), "has a prompt of 9 tokens, and samples have 8 for it"),
                 (("tune.overlong=refuse", "tune.answer_length=2"), "has an answer of"),
                 (("optimizer.layer_decay=0.9",), "optimizer.layer_decay needs one stack of layers")):
             message = self.tune("refused", *overrides, code=2)

@@ -8,8 +8,9 @@
 namespace megalith::kernels {
 
 ///   y_t = sum over i of x_ti^2
-/// of each of `k_shards` equal shards in f64, where squares of f32 are exact, in the lanes of
-/// sum_of_squares (norms.h), rounded to f32; the shards' sums combine in the tree of linear.h. y is
+/// of each of `k_shards` equal shards in f64, where squares of f32 are exact; the shards' sums
+/// combine in the tree of linear.h. simd sums a shard in the lanes of sum_of_squares (norms.h) and
+/// rounds it to f32 before the tree; the reference sums in order and rounds y alone. y is
 /// overwritten.
 struct RowSquares {
   ConstView x_TI;    // f32, bf16 or f16 (f64: reference), rows at any distance

@@ -54,6 +54,25 @@ TEST(RowNorms, SquaresAreLanesInATreeOfShards) {
   }
 }
 
+// Which the reference alone takes: it sums a shard in order. Small whole numbers have exact sums in
+// f64, and those of the larger ones no f32 has.
+TEST(RowNorms, OfDoublesAreDoubles) {
+  const RowsCase c{3, 12, 4};
+  const TestTensor x = TestTensor(DType::f64, Shape{c.rows, c.columns}, 3, 1).fill([](int64_t i) {
+    return 4097.0 + static_cast<double>(i);
+  });
+  const auto device = device::make_cpu_device(1);
+  Exec exec(*device);
+  const Outputs y = squares(exec, c, x);
+  ASSERT_EQ(y[0].dtype(), DType::f64);
+  for (int64_t t = 0; t < c.rows; ++t) {
+    double sum = 0;
+    for (int64_t i = 0; i < c.columns; ++i) sum += x.at(t, i) * x.at(t, i);
+    EXPECT_EQ(y[0].at(t), sum) << t;
+    EXPECT_NE(sum, static_cast<double>(static_cast<float>(sum))) << t;
+  }
+}
+
 // What ranks have of a row, summed in the tree, is what one rank has.
 TEST(RowNorms, ShardsMayLieOnSeveralRanks) {
   constexpr int64_t kRows = 6, kColumns = 160;
