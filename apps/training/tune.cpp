@@ -158,7 +158,7 @@ void describe(const tune::AddedParameters& added, const config::Recipe& recipe,
               const store::ModelSource& model) {
   log::info("{}", added.description);
   const std::string held = tune::description_of(tune::frozen_formats(recipe, model));
-  if (!held.empty()) log::info("frozen: {}", held);
+  if (!held.empty()) log::info("frozen weights: {}", held);
 }
 void train_beside(const store::ModelSource& model, const tune::AddedParameters& added,
                   const config::Recipe& recipe, engine::Settings& settings) {

@@ -59,8 +59,7 @@ std::string description_of(const parameters::StorageFormats& formats) {
   for (const auto& [name, format] : formats) ++counts[format];
   std::string text;
   for (const auto& [format, count] : counts)
-    text += text.empty() ? fmt::format("{} weights in {}", count, format)
-                         : fmt::format(", {} in {}", count, format);
+    text += fmt::format("{}{} in {}", text.empty() ? "" : ", ", count, format);
   return text;
 }
 

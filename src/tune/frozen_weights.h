@@ -18,7 +18,7 @@ namespace megalith::tune {
 /// blocks and the model has no rows of whole ones.
 parameters::StorageFormats frozen_formats(const config::Recipe& recipe,
                                           const store::ModelSource& model);
-/// "120 weights in q4_0, 1 in q8_0"; empty for none.
+/// "1 in q8_0, 120 in q4_0"; empty for none.
 std::string description_of(const parameters::StorageFormats& formats);
 
 }  // namespace megalith::tune

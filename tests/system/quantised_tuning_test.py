@@ -86,7 +86,7 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
                 taken = {key: memory["measured"][key] for key in memory["planned"]}
                 if "tune.method=lora" in settings or method in ("adapter", "ia3"):
                     self.assertEqual(memory["planned"], taken, (method, layout))
-                else:  # the plan has as many learned tokens as any sample, which no batch here is made of alone
+                else:  # with virtual tokens in bf16 the plan is a little more than is taken, blocks or not
                     self.assertLessEqual(taken["total"], memory["planned"]["total"], (method, layout))
 
     def test_it_goes_on_and_is_served_as_it_was_trained(self):
