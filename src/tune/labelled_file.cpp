@@ -30,7 +30,6 @@ constexpr TextNames kTexts[] = {{"text", "pair"},
                                 {"sentence", ""}};
 /// "gold_label" is MNLI's, "is_duplicate" QQP's, "Quality" MRPC's.
 constexpr std::string_view kLabels[] = {"label", "score", "gold_label", "is_duplicate", "Quality"};
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 /// `find(name)`: the value of a field; nothing when there is none.
 template <typename Find>

@@ -11,6 +11,9 @@
 
 namespace megalith::tune {
 
+/// What some editors put before the first line of a file.
+inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
 using LineJson = nlohmann::ordered_json;
 
 /// The object that a line is.

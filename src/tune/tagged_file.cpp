@@ -23,7 +23,6 @@ constexpr std::string_view kTagFields[] = {"ner_tags", "tags", "labels"};
 /// What transformers calls the class of what is not scored.
 constexpr std::string_view kNoClass = "-100";
 constexpr std::string_view kDocumentStart = "-DOCSTART-";
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 int32_t class_named(const std::string& tag, const std::vector<std::string>& labels) {
   const auto named = std::ranges::find(labels, tag);
