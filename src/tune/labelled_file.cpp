@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/json_fault.h"
 #include "base/line_reader.h"
+#include "tune/line_json.h"
 
 namespace megalith::tune {
 namespace {
