@@ -137,8 +137,9 @@ class MergeCheck {
     const inference::Reading line{ids_, {}};
     inference::SequenceReader reader(engine.model());
     if (!layers::head_type(spec.head.kind).has_logits && spec.head.outputs > 0) {
+      const auto outputs = reader.outputs(std::span(&line, 1));
       std::vector<double> numbers;
-      for (const std::vector<double>& row : reader.outputs(std::span(&line, 1))[0])
+      for (const std::vector<double>& row : outputs[0])
         numbers.insert(numbers.end(), row.begin(), row.end());
       return numbers;
     }
