@@ -61,7 +61,7 @@ def gpt(r, name):
     train, held_out = corpora(r)
     recipe.write_text(
         f"model: {{layers: 3, hidden: {r.size(512, 64)}, heads: 8, context: 128, vocab: {r.size(4096, 512)}}}\n"
-        f"data: {{train: {train}, validation: {held_out}}}\n"
+        f"data: {{train: {train}, validation: {held_out}, tokenizer: {small_tokenizer(r)}}}\n"
         f"train: {{steps: {r.size(1000, 20)}, global_batch: 8, micro_batch: 8, validate_every: {r.size(1000, 20)}, validate_samples: 256}}\n"
         "optimizer: {lr: 1e-3, min_lr: 1e-4, warmup_steps: 10, schedule: cosine}\n")
     return trained(r, ["train", recipe], r.work / f"gpt_{name}", in_format(name))
