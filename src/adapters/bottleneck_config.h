@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The description of bottleneck adapters that AdapterHub's `adapters` library writes
-// (adapter_config.json with the key "config"). What would change the arithmetic of "double_seq_bn"
-// and has no code here is refused by name. Source: BnConfig of adapters 1.x.
+// (adapter_config.json with the key "config"). Settings that differ in arithmetic from
+// "double_seq_bn" are refused by name. Source: BnConfig of adapters 1.x.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,7 +11,7 @@
 
 namespace megalith::adapters {
 
-/// UserError that names the key; `where` begins it.
+/// UserError that begins with `where` and names the key.
 Bottlenecks parse_bottleneck_config(const nlohmann::json& json, const std::string& where);
 
 }  // namespace megalith::adapters

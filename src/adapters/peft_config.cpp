@@ -41,7 +41,7 @@ constexpr std::string_view kHarmlessOfPrompts =
 /// Starts that leave the base's weights as they are.
 constexpr std::string_view kPlainStarts[] = {"gaussian", "eva", "orthogonal"};
 
-/// Unless a classifier's head may be among them.
+/// Refuses modules_to_save, unless they may be a classifier's head.
 void refuse_whole_modules(const ConfigKeys& keys, bool takes_heads) {
   if (takes_heads) {
     keys.find("modules_to_save");

@@ -21,8 +21,8 @@ namespace megalith::adapters {
 inline constexpr int64_t kMostConfigBytes = 16 << 20;
 
 using PeftConfig = std::variant<Lora, Ia3, VirtualPrompt, Bottlenecks>;
-/// UserError that names the key; `where` begins it. `takes_heads`: modules that were trained whole
-/// are no fault of factors and vectors.
+/// UserError that begins with `where` and names the key. `takes_heads`: modules_to_save is allowed
+/// beside factors and vectors.
 PeftConfig parse_peft_config(std::string_view text, const std::string& where,
                              bool takes_heads = false);
 

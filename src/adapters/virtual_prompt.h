@@ -13,7 +13,7 @@ inline constexpr int64_t kMostVirtualTokens = 1 << 16;
 
 struct VirtualPrompt {
   int64_t tokens = 0;
-  int64_t unread = 0;  // rows behind them in the file, which stand nowhere
+  int64_t unread = 0;  // further rows in the file, which are not used
 };
 
 }  // namespace megalith::adapters

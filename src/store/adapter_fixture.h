@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests only: folders of models and of adapters of low rank, with random values.
+// Tests only: folders of models and of low-rank adapters, with random values.
 #pragma once
 
 #include <map>
@@ -37,12 +37,12 @@ inline Values random_values(const Shape& shape, unsigned seed) {
   return made;
 }
 
-/// A tensor of the folder that is a product of a layer, its matrix as it lies in the file.
+/// A product of a layer, with its matrix as the folder's file has it.
 struct Module {
   std::string name;
   Shape shape;
   bool transposed = false;
-  bool of_inputs = false;  // a vector beside it multiplies what it reads
+  bool of_inputs = false;  // its learned vector multiplies its input
   int64_t outputs() const { return shape[transposed ? 1 : 0]; }
   int64_t inputs() const { return shape[transposed ? 0 : 1]; }
 };
@@ -58,7 +58,7 @@ class AdapterFolders : public ConvertFolders {
                       }});
     checkpoint::write_safetensors(path, list);
   }
-  /// A folder with these tensors of the model.
+  /// A folder of the model with these tensors.
   fs::path write_model(const std::string& name, const models::ModelSpec& spec,
                        const Tensors& tensors) const {
     const fs::path path = folder_ / name;
@@ -118,7 +118,7 @@ inline std::string tensor_of(const Module& module, const char* factor) {
   return "base_model.model." + module.name + "." + factor + ".weight";
 }
 
-/// Of every product; ranks of 4.
+/// Factors of rank 4 for every product.
 inline Tensors adapter_tensors(const models::ModelSpec& spec) {
   Tensors tensors;
   for (const Module& module : modules_of(spec)) {
@@ -130,7 +130,7 @@ inline Tensors adapter_tensors(const models::ModelSpec& spec) {
   return tensors;
 }
 
-/// With grouped keys where the family's config.json can say so.
+/// With grouped keys if the family's config.json can have them.
 inline models::ModelSpec small(const models::Family& family) {
   models::Sizes sizes{
       .layers = 2, .hidden = 32, .heads = 4, .kv_heads = 2, .ffn = 48, .context = 24, .vocab = 131};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Adapters with magnitudes against the folders of all families: merged, they are what peft's
-// merge_and_unload() makes of the folder's own tensors, and what ranks are filled with scales rows
-// to their magnitudes.
+// Adapters with magnitudes, for the folders of all families: merged they equal what peft's
+// merge_and_unload() makes of the folder's own tensors, and the scales on ranks give the rows their
+// magnitudes.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -36,8 +36,8 @@ std::vector<float> floats(const std::vector<std::byte>& bytes) {
   return values;
 }
 
-/// Rows of the folder's tensors, whichever way they lie: m (w + s b a) / || w + s b a ||, in double
-/// precision.
+/// Rows of the folder's tensors, transposed or not, in double precision:
+///   m (w + s b a) / || w + s b a ||
 Tensors merged(const models::ModelSpec& spec, Tensors base, const Tensors& adapter) {
   for (const Module& module : modules_of(spec)) {
     Values& w = base.at(module.name + ".weight");
@@ -87,7 +87,7 @@ TEST_F(AdapterMagnitudes, MergeAsTheFoldersOwnRowsDo) {
       // One rounding each of a number of at most 1/2.
       for (size_t i = 0; i < values.size(); ++i)
         ASSERT_NEAR(values[i], expected[i], 0x1p-24) << name << " " << tensor.name;
-      // Magnitudes are of whole rows, whatever part is read.
+      // Magnitudes belong to whole rows, whatever part is read.
       if (tensor.shape.num_dims() != 2 || tensor.shape[1] % 2 != 0) continue;
       const Shard half = Shard::part(tensor.shape, 1, 1, 2);
       EXPECT_EQ(floats(mine.weights().read(tensor, half)),
@@ -97,7 +97,7 @@ TEST_F(AdapterMagnitudes, MergeAsTheFoldersOwnRowsDo) {
   }
 }
 
-// On one rank and on two: what an adapter scales a row by makes its norm the magnitude.
+// On one rank and on two: the scale of a row makes its norm the magnitude.
 TEST_F(AdapterMagnitudes, ScaleRowsToTheirMagnitudes) {
   const models::ModelSpec spec = small(models::kLlama);
   const Tensors base = base_tensors(spec);
@@ -146,7 +146,7 @@ TEST_F(AdapterMagnitudes, ScaleRowsToTheirMagnitudes) {
                              a = floats(factors.a_IR), b = floats(factors.b_RO);
     const int64_t outputs = tensor.shape[0], inputs = tensor.shape[1];
     for (int64_t o = 0; o < outputs; ++o) {
-      // Keys are of no module: of each group of 2 x 8 queries, a key and a value.
+      // Keys are of no module: each group has 2 x 8 rows of queries, a key and a value.
       if (name.ends_with("qkv.weight") && o % 32 >= 16 && o % 32 < 24) {
         EXPECT_EQ(scale[static_cast<size_t>(o)], 1) << name << o;
       }

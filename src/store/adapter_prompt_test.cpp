@@ -119,7 +119,7 @@ TEST_F(PromptFolders, FaultsAreNamed) {
       write("full", {{rows, Shape{most, shape[1]}}}, {{"num_virtual_tokens", most}});
   EXPECT_EQ(AdapterSource::open(full, base).parameters(), most * shape[1]);
   user(model(small(models::kBert)), Json::object(), "this model is an encoder");
-  // Of an encoder-decoder the first rows stand before what the encoder reads.
+  // In an encoder-decoder the first rows precede the encoder's input.
   const ModelSource t5 = model(small(models::kT5));
   Json task = {{"task_type", "SEQ_2_SEQ_LM"}, {"num_transformer_submodules", 2}};
   user(base, {{"num_transformer_submodules", 2}}, "must be 1: virtual tokens are for decoders");

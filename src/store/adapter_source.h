@@ -29,18 +29,18 @@ std::vector<models::TensorMap> adaptable_products(const models::ModelSpec& spec,
                                                   const models::ForeignTable& table,
                                                   int tensor_shards);
 
-/// Files of a folder of PEFT's, and what it puts before the names of modules.
+/// The files of PEFT's folders, and PEFT's prefix of the names of modules.
 inline constexpr char kAdapterConfigName[] = "adapter_config.json";
 inline constexpr char kAdapterTensorsName[] = "adapter_model.safetensors";
 inline constexpr std::string_view kModulePrefix = "base_model.model.";
-/// What the parameters of a head begin with.
+/// The prefix of a head's parameters.
 inline constexpr std::string_view kHeadBegin = "head.";
 
 class AdapterSource {
  public:
-  /// UserError when `folder` has no adapter, or its configuration asks for what has no code here,
-  /// as a head that is not that of `base` (classifier_head.h) is; IntegrityError naming the tensor
-  /// that is missing, misshapen, or no part of `base`.
+  /// UserError if `folder` has no adapter, or its configuration asks for something unsupported, or
+  /// it has a head that is not that of `base` (classifier_head.h); IntegrityError naming the tensor
+  /// that is missing, has another shape, or is no part of `base`.
   static AdapterSource open(const std::filesystem::path& folder, const ModelSource& base);
 
   /// What it adds to which weight of ours.
@@ -52,14 +52,13 @@ class AdapterSource {
 
   /// Reads all values: from here on nothing of the folder is needed, and nothing can fail.
   void hold();
-  /// Fills what a rank has of it, of the parameters of `set`, whose weights are loaded where it has
-  /// magnitudes: collective over `tensor` then. Memory of the host: the factors of one weight,
+  /// Fills a rank's part of it, for the parameters of `set`. With magnitudes the weights must be
+  /// loaded, and the call is collective over `tensor`. Host memory: the factors of one weight,
   /// twice. Several ranks may call at once.
   void fill(layers::Adapter& adapter, const parameters::ParameterSet& set, kernels::Exec& exec,
             comm::Communicator& tensor) const;
   /// Both factors of a weight of ours, in f32 and row major, for the part of the weight that a
-  /// shard names: a [I, R], b [R, O] with the scale in it, which is rounded to f32 before, as in
-  /// training.
+  /// shard names: a [I, R], b [R, O] with the scale in it, first rounded to f32, as in training.
   struct Factors {
     int64_t rank = 0;
     std::vector<std::byte> a_IR, b_RO;
@@ -69,7 +68,8 @@ class AdapterSource {
   /// The vector of a weight of ours, for the part of the weight, or of its product's bias, that a
   /// shard names; 1 where modules have none.
   std::vector<float> vector(const std::string& weight, const Shard& part) const;
-  /// By output of such a part its magnitude; none where it is of no module, or there are none.
+  /// The magnitude of each output of such a part; none for outputs of no module, or without
+  /// magnitudes.
   std::vector<std::optional<float>> magnitudes(const std::string& weight, const Shard& part) const;
 
  private:
@@ -79,7 +79,7 @@ class AdapterSource {
     double scale = 1;
     int64_t rank = 0;
     std::vector<models::RowMove> moves;  // rows of b to ours
-    // In place of a and b; or beside them the magnitudes.
+    // In place of a and b; or the magnitudes, beside them.
     const checkpoint::SafetensorsEntry* vector = nullptr;
   };
   struct Product {
@@ -93,7 +93,7 @@ class AdapterSource {
   std::map<std::string, std::string> modules_of(const std::vector<models::TensorMap>& maps,
                                                 const models::ForeignTable& table) const;
   void check_tensors(const std::map<std::string, std::string>& modules, const ModelSource& base);
-  /// Names of the file's tensors that are of `base`'s head, whose values they have.
+  /// Names of the file's tensors that belong to `base`'s head, and have its values.
   std::set<std::string, std::less<>> head_tensors(const ModelSource& base,
                                                   const models::ForeignTable& table) const;
   void place(const models::TensorMap& map, const std::map<std::string, std::string>& modules);
@@ -116,8 +116,8 @@ class AdapterSource {
   std::map<std::string, std::vector<float>> held_;        // values, by tensor
   std::map<std::string, Product> products_;               // by our weight
   const checkpoint::SafetensorsEntry* prompt_ = nullptr;  // its rows, in place of products
-  /// In place of products, by the weight that they stand behind: adapters/bottleneck.h has the
-  /// order.
+  /// Bottleneck adapters, in place of products, by the weight that they follow, in the order of
+  /// adapters/bottleneck.h.
   std::map<std::string, std::array<const checkpoint::SafetensorsEntry*, 4>> bottlenecks_;
   layers::AdapterRanks ranks_;
   int64_t parameters_ = 0;

@@ -17,7 +17,7 @@ std::vector<float> floats_of(const std::vector<std::byte>& bytes) {
   return values;
 }
 
-/// [I, R] as [R, I].
+/// Transposes [I, R] to [R, I].
 std::vector<float> transposed(const std::vector<float>& a_IR, int64_t rank) {
   const int64_t inputs = std::ssize(a_IR) / rank;
   std::vector<float> a_RI(a_IR.size());

@@ -26,8 +26,7 @@ namespace fs = std::filesystem;
 constexpr char kConfigOfModel[] = "config.json";
 constexpr std::string_view kTasks[] = {"SEQ_CLS", "TOKEN_CLS", "QUESTION_ANS"};
 
-/// The adapter's configuration, where it names modules that were trained whole. What is wrong with
-/// it is AdapterSource's to say.
+/// The adapter's configuration, if it has modules_to_save. Errors in it are left to AdapterSource.
 std::optional<nlohmann::json> config_with_modules(const fs::path& folder) {
   const fs::path path = folder / kAdapterConfigName;
   std::error_code error;
@@ -41,15 +40,15 @@ std::optional<nlohmann::json> config_with_modules(const fs::path& folder) {
   return json;
 }
 
-/// PEFT's name of what such a head is for.
+/// PEFT's task_type for a head.
 std::string_view task_of(layers::HeadKind kind) {
   using enum layers::HeadKind;
   if (kind == token_classification) return kTasks[1];
   return kTasks[kind == question_answering ? 2 : 0];
 }
 
-/// UserError when the adapter is for another task of classifiers than the head beside it; other
-/// tasks say nothing of heads.
+/// UserError if the adapter's task_type is that of another kind of head; other task types do not
+/// determine the head.
 void require_task(const nlohmann::json& config, const layers::HeadSpec& head,
                   const fs::path& folder) {
   const auto found = config.find("task_type");
@@ -82,7 +81,7 @@ layers::HeadSpec head_beside(const fs::path& folder, const models::ModelSpec& ba
   return model.head;
 }
 
-/// The body of one model, and what an adapter's folder has of a head.
+/// The body of a model with the head of an adapter's folder.
 class WithHead : public Weights {
  public:
   WithHead(std::unique_ptr<Weights> body, const fs::path& folder, const models::ModelSpec& spec,
@@ -125,7 +124,7 @@ class WithHead : public Weights {
   const TrainedScales* trained_scales() const override { return body_->trained_scales(); }
 
  private:
-  /// All of a tensor's moves; a part of them is none.
+  /// Whether the file has all of a tensor's moves; some of them are not enough.
   bool has(const models::TensorMap& map) const {
     return std::ranges::all_of(map.moves, [&](const models::RowMove& move) {
       return file_.find(std::string(kModulePrefix) + move.name) != nullptr;
@@ -134,7 +133,7 @@ class WithHead : public Weights {
 
   std::unique_ptr<Weights> body_;
   checkpoint::SafetensorsFile file_;
-  std::map<std::string, models::TensorMap> head_;  // what the file has, by our names
+  std::map<std::string, models::TensorMap> head_;  // those that the file has, by our names
 };
 
 }  // namespace

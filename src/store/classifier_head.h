@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Adapters that bring the head of a classifier: modules that PEFT's modules_to_save names, trained
-// whole beside factors or vectors of a body that stayed as it was.
+// Adapters that have a classifier's head: the modules of PEFT's modules_to_save, which were trained
+// as a whole, with factors or vectors of a frozen body.
 #pragma once
 
 #include <cstddef>
@@ -13,19 +13,18 @@
 
 namespace megalith::store {
 
-/// Whether the adapter of a folder brings a head, which was trained as wide as it is.
+/// Whether the adapter of a folder has a head.
 bool brings_head(const std::filesystem::path& folder);
 
-/// The model that the adapter of a folder is for: `base` itself, or where the folder brings a head,
-/// the classifier of `base`'s body with that head. What the classes are is said by the config.json
-/// beside the adapter, and never guessed: UserError when there is none, or it is of another model,
-/// or of another task than the adapter's task_type.
-/// What the folder has not of the head is `base`'s own; IntegrityError when that has none either,
-/// or a tensor has another shape.
+/// The model that the adapter of a folder is for: `base` itself or, if the folder has a head, the
+/// classifier with that head on `base`'s body. The classes are those of the config.json beside the
+/// adapter: UserError if there is none, or if it is of another model or of another task than the
+/// adapter's task_type. Tensors of the head that the folder lacks are `base`'s own; IntegrityError
+/// if `base` lacks them too, or a tensor has another shape.
 ModelSource with_head_of(ModelSource base, const std::filesystem::path& folder);
 
-/// A tensor of a classifier's head as such a folder has it, in f32 and our layout. IntegrityError
-/// when it is missing or misshapen.
+/// A tensor of the head in such a folder, in f32 and our layout. IntegrityError if it is missing or
+/// has another shape.
 std::vector<std::byte> head_values(const checkpoint::SafetensorsFile& file,
                                    const models::TensorMap& map);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Adapters that bring a classifier's head: body and head come together, labels from the config.json
-// beside the adapter, and what does not fit is named.
+// Adapters with a classifier's head: body and head become one model, labels come from the
+// config.json beside the adapter, and errors name what does not fit.
 #include "store/classifier_head.h"
 
 #include <gmock/gmock.h>
@@ -106,7 +106,7 @@ TEST_F(ClassifierHead, BodyAndHeadComeTogether) {
   file.read(*bias, 0, bias->bytes, bytes.data());
   EXPECT_EQ(value_of(whole, "head.dense.bias"), bytes);
   EXPECT_NE(whole.weights().fingerprint(), base().weights().fingerprint());
-  // Its factors are beside the body, and may become part of it.
+  // The factors belong to the body, and may be merged into it.
   const AdapterSource source = AdapterSource::open(path, whole);
   EXPECT_EQ(source.parameters(), 2 * 4 * 32);
   const ModelSource merged = with_adapter_merged(base(), path);
@@ -131,13 +131,13 @@ TEST_F(ClassifierHead, FaultsAreNamed) {
   const fs::path path = adapter();
   EXPECT_THAT(fault_of<UserError>([&] { AdapterSource::open(path, base()); }),
               HasSubstr("modules_to_save"));
-  // Nor is there a place for it in a body that ends nowhere.
+  // A body without any head has no place for it either.
   Json body = config_;
   body["architectures"] = {"BertModel"};
   const ModelSource headless = ModelSource::open(model("body", body, 1));
   EXPECT_THAT(fault_of<UserError>([&] { AdapterSource::open(path, headless); }),
               HasSubstr("modules_to_save"));
-  // A classifier whose head is another one.
+  // A classifier with another head.
   const ModelSource other = ModelSource::open(model("other", classes_, 7));
   EXPECT_THAT(fault_of<UserError>([&] { AdapterSource::open(path, other); }),
               HasSubstr("is of another head than"));
@@ -157,7 +157,7 @@ TEST_F(ClassifierHead, FaultsAreNamed) {
               HasSubstr("bert.pooler.dense.bias of the classifier's head is missing"));
 }
 
-/// Tasks that are not of classifiers say nothing of heads.
+/// Task types that are not of classifiers do not determine the head.
 TEST_F(ClassifierHead, TheTaskIsTheHeads) {
   const fs::path path = adapter();
   Json config = Json::parse(read_file(path / "adapter_config.json", 1 << 20));

@@ -24,7 +24,7 @@ class MergedWeights : public Weights {
   std::vector<std::byte> read(const StoredTensor& tensor, const Shard& part,
                               const checkpoint::AtWork& at_work) const override {
     const StoredTensor& stored = *base_->find(tensor.name);
-    // Magnitudes are of whole rows.
+    // Magnitudes belong to whole rows.
     const bool is_cut = has_magnitudes(tensor) && part.dim == 1 && !part.is_whole(tensor.shape);
     const Shard read = is_cut ? Shard::whole(tensor.shape) : part;
     std::vector<std::byte> bytes = base_->read(stored, read, at_work);
@@ -86,7 +86,7 @@ class MergedWeights : public Weights {
       std::memcpy(at, &value, sizeof value);
     }
   }
-  /// w_OI += b a, whose rows with magnitudes then have those; the factors lie the other way round.
+  /// w_OI += b a, then rescales rows to their magnitudes, if any; the factors are transposed.
   void add(const StoredTensor& tensor, const Shard& part, std::vector<std::byte>& w_OI) const {
     const AdapterSource::Factors factors = adapter_.factors(tensor.name, part);
     const Shape local = part.local_shape(tensor.shape);
