@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "kernels/matmul/linear.h"
-#include "kernels/matmul/widen_rows.h"
+#include "kernels/narrow/widen.h"
 #include "kernels/reduction/row_norms.h"
 #include "parallel/regions.h"
 
@@ -27,7 +27,7 @@ void row_norms(kernels::Exec& exec, comm::Communicator& tensor, const RowNorms& 
   for (int64_t begin = 0; begin < outputs; begin += step) {
     const int64_t count = std::min(step, outputs - begin);
     const View rows = room.view.rows(0, count);
-    kernels::widen_rows(exec, {r.w_OI, rows, begin});
+    kernels::widen(exec, r.w_OI, rows, begin);
     if (!r.b_RO.absent()) {
       kernels::linear_backward_weight(exec, {r.b_RO.columns(begin, count), r.a_RI, rows, {}, {}});
     }

@@ -20,7 +20,8 @@ void convert_reference(Exec& exec, const Convert& arguments);
 
 struct Widen {
   Weight w_OI;
-  View y_OI;
+  View y_TI;
+  int64_t first;
 };
 void widen_simd(Exec& exec, const Widen& arguments);
 void widen_reference(Exec& exec, const Widen& arguments);

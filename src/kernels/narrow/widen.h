@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The numbers of weights in blocks, as rows that every product reads.
+// Rows of a weight as numbers, whatever it is stored in.
 #pragma once
 
 #include "kernels/exec.h"
@@ -7,9 +7,9 @@
 
 namespace megalith::kernels {
 
-/// y = the numbers of a weight in blocks (tensor/blocks.h: f32), rounded once to nearest even.
-/// y_OI: f32, bf16 or f16, [w's shape], row strides allowed; overwritten. Local; ready as of a
-/// later ticket.
-void widen(Exec& exec, const Weight& w_OI, View y_OI);
+/// y_t = row first + t of w. Blocks are widened to f32 (tensor/blocks.h) and rounded once to
+/// nearest even: y_TI is f32, bf16 or f16. Plain numbers are cast (elementwise/pointwise.h), f64
+/// too. Row strides of y are allowed; overwrites. Local; ready as of a later ticket.
+void widen(Exec& exec, const Weight& w_OI, View y_TI, int64_t first = 0);
 
 }  // namespace megalith::kernels

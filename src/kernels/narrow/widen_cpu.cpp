@@ -100,15 +100,17 @@ void widen_groups(const Widen& a, Range groups) {
   HWY_ALIGN float least[kGroupRows] = {};
   for (int64_t group = groups.begin; group < groups.end; ++group) {
     const TileRun run = tile_run(kFormat, rows, columns, group);
-    const int64_t first = group * kGroupRows, count = std::min(kGroupRows, rows - first);
+    const int64_t before = group * kGroupRows;
+    const int64_t lanes_from = std::max<int64_t>(0, a.first - before);
+    const int64_t lanes_to = std::min(kGroupRows, a.first + a.y_TI.size(0) - before);
     for (int64_t block = 0; block < columns / kBlockColumns; ++block) {
       const std::byte* const tile = a.w_OI.view.data() + run.begin + block * run.step;
       const auto* const halves = reinterpret_cast<const f16_t*>(tile);
       store16(load16(halves), scale);
       if (has_least(kFormat)) store16(load16(halves + kGroupRows), least);
-      for (int64_t lane = 0; lane < count; ++lane) {
+      for (int64_t lane = lanes_from; lane < lanes_to; ++lane) {
         const std::byte* const codes = tile + tile_codes_at(kFormat) + 4 * lane;
-        T* const to = a.y_OI.row<T>(first + lane) + block * kBlockColumns;
+        T* const to = a.y_TI.row<T>(before + lane - a.first) + block * kBlockColumns;
         for (int64_t n = 0; n < 2; ++n)
           store16(widen16<kFormat>(codes, n, scale[lane], least[lane]), to + 16 * n);
       }
@@ -118,7 +120,7 @@ void widen_groups(const Widen& a, Range groups) {
 
 template <Format kFormat>
 void widen_groups_to(const Widen& a, Range groups) {
-  switch (a.y_OI.dtype()) {
+  switch (a.y_TI.dtype()) {
     case DType::f32:
       return widen_groups<kFormat, float>(a, groups);
     case DType::bf16:
@@ -148,10 +150,13 @@ namespace megalith::kernels {
 
 void widen_simd(Exec& exec, const Widen& arguments) {
   constexpr int64_t kGrainElements = 32768;  // less is not worth another thread
-  const Shape& shape = arguments.w_OI.shape;
-  const int64_t grain = std::max<int64_t>(1, kGrainElements / (kGroupRows * shape[1]));
-  exec.device.pool().for_range(num_groups(shape[0]), grain, [&](Range groups, int) {
-    MEGA_CALL_SIMD(exec, widen_groups_of, arguments, groups);
+  const int64_t first = arguments.first / kGroupRows;
+  const int64_t groups = num_groups(arguments.first + arguments.y_TI.size(0)) - first;
+  const int64_t grain =
+      std::max<int64_t>(1, kGrainElements / (kGroupRows * arguments.w_OI.shape[1]));
+  exec.device.pool().for_range(groups, grain, [&](Range range, int) {
+    const Range taken{first + range.begin, first + range.end};
+    MEGA_CALL_SIMD(exec, widen_groups_of, arguments, taken);
   });
 }
 

@@ -9,12 +9,11 @@ namespace megalith::kernels {
 void widen_reference(Exec&, const Widen& arguments) {
   const Weight& w = arguments.w_OI;
   float values[kBlockColumns];
-  for (int64_t row = 0; row < w.shape[0]; ++row) {
+  for (int64_t t = 0; t < arguments.y_TI.size(0); ++t) {
     for (int64_t block = 0; block < w.shape[1] / kBlockColumns; ++block) {
-      widen_block(w, row, block, values);
+      widen_block(w, arguments.first + t, block, values);
       for (int64_t i = 0; i < kBlockColumns; ++i)
-        write_double(arguments.y_OI, row, block * kBlockColumns + i,
-                     static_cast<double>(values[i]));
+        write_double(arguments.y_TI, t, block * kBlockColumns + i, static_cast<double>(values[i]));
     }
   }
 }

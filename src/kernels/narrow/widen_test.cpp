@@ -66,6 +66,49 @@ TEST(Widen, GivesTheNumbersOfBlocks) {
   }
 }
 
+/// Rows within one group, from one on into others, and up to the last; y's rows have gaps.
+TEST(Widen, GivesRowsFromAnyOnOn) {
+  struct Rows {
+    int64_t first, count;
+  };
+  const Shape shape{200, 96};
+  for (const Format format : {Format::q8_0, Format::q4_0, Format::q4_1, Format::fp8}) {
+    const Tiled tiled(format, shape);
+    for (const Rows& rows : {Rows{3, 5}, Rows{15, 18}, Rows{64, 64}, Rows{130, 70}, Rows{199, 1}}) {
+      const Shape part{rows.count, shape[1]};
+      const std::string what = fmt::format("{} of {} from {}", part, format, rows.first);
+      const auto run = [&](Exec& exec) {
+        TestTensor y(DType::f32, part, 3, 1);
+        widen(exec, tiled.weight(), y, rows.first);
+        return Outputs{y};
+      };
+      const Outputs y = testing::run_everywhere(run, what);
+      testing::expect_same_bits(y, testing::run_reference(run), what);
+      const TestTensor expected = TestTensor(DType::f32, part).fill([&](int64_t i) {
+        return static_cast<double>(
+            tile_value(tiled.weight(), rows.first + i / shape[1], i % shape[1]));
+      });
+      testing::expect_same_bits(y[0], expected, what);
+    }
+  }
+}
+
+TEST(Widen, RowsOfPlainNumbersAreCast) {
+  const Shape shape{37, 96}, part{18, 96};
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16, DType::f64}) {
+    const TestTensor w = TestTensor(dtype, shape).fill_normal(1);
+    const auto run = [&](Exec& exec) {
+      TestTensor y(dtype == DType::f64 ? DType::f64 : DType::f32, part, 2);
+      widen(exec, Weight(w.view()), y, 15);
+      return Outputs{y};
+    };
+    const Outputs y = testing::run_everywhere(run, std::string(name_of(dtype)));
+    for (int64_t t = 0; t < part[0]; ++t)
+      for (int64_t i = 0; i < part[1]; ++i)
+        ASSERT_EQ(y[0].at(t, i), w.at(15 + t, i)) << name_of(dtype);
+  }
+}
+
 TEST(Widen, RowsWithAScaleOfTheirOwnGoToTheReference) {
   const Tiled tiled(Format::fp8, Shape{20, 64});
   const auto device = device::make_cpu_device(1);
@@ -79,15 +122,17 @@ TEST(Widen, RowsWithAScaleOfTheirOwnGoToTheReference) {
   }
 }
 
-TEST(Widen, RefusesWhatHasNoBlocksAndOtherShapes) {
+TEST(Widen, RefusesOtherShapesAndTypes) {
   const Tiled tiled(Format::q4_0, Shape{20, 64});
   const auto device = device::make_cpu_device(1);
   Exec exec(*device);
   TestTensor y(DType::f32, Shape{20, 64}), other(DType::f32, Shape{64, 20});
   TestTensor wide(DType::f64, Shape{20, 64});
-  EXPECT_THROW(widen(exec, Weight(y.view()), y), InternalError);
   EXPECT_THROW(widen(exec, tiled.weight(), other), InternalError);
   EXPECT_THROW(widen(exec, tiled.weight(), wide), InternalError);
+  EXPECT_THROW(widen(exec, tiled.weight(), y, 1), InternalError);
+  EXPECT_THROW(widen(exec, tiled.weight(), y, -1), InternalError);
+  EXPECT_THROW(widen(exec, Weight(y.view()), y, 1), InternalError);
   const Weight cut(tiled.weight().view, Format::q4_0, Shape{36, 64});
   EXPECT_THROW(widen(exec, cut, TestTensor(DType::f32, Shape{36, 64})), InternalError);
 }
