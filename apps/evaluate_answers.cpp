@@ -10,8 +10,8 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "inference/sequence_reader.h"
-#include "metrics/answers.h"
 #include "questions/answer_spans.h"
+#include "questions/question_scores.h"
 
 namespace megalith::apps {
 namespace {
@@ -86,26 +86,6 @@ std::vector<std::string> answers_to(const QuestionSet& set, std::span<const Ques
   return answers;
 }
 
-/// Mean scores in percent, as SQuAD's script gives them; of questions without an answer apart.
-ordered_json scores_of(const QuestionSet& set, std::span<const std::string> answers) {
-  std::vector<double> matches, all, answerable, unanswerable;
-  for (size_t i = 0; i < answers.size(); ++i) {
-    const std::vector<std::string> right = set.questions[i].answer_texts();
-    const metrics::AnswerScore score =
-        metrics::answer_score(answers[i], right, set.has_unanswerable);
-    matches.push_back(score.exact_match);
-    all.push_back(score.f1);
-    (right.empty() ? unanswerable : answerable).push_back(score.f1);
-  }
-  ordered_json json = {{"exact_match", metrics::percent_of(matches)},
-                       {"f1", metrics::percent_of(all)}};
-  if (!answerable.empty() && !unanswerable.empty()) {
-    json["answerable_f1"] = metrics::percent_of(answerable);
-    json["unanswerable_f1"] = metrics::percent_of(unanswerable);
-  }
-  return json;
-}
-
 void print_scores(const ordered_json& metrics, int64_t asked, bool json) {
   if (json) return print_json({{"metrics", metrics}, {"examples", asked}});
   for (const auto& [name, value] : metrics.items())
@@ -140,7 +120,8 @@ int judge_answers(const AnswerOptions& o, bool json) {
       for (size_t i = 0; i < answers.size(); ++i) said[set.questions[i].id] = answers[i];
       write_file_durable(*o.output, said.dump(1) + "\n");
     }
-    print_scores(scores_of(set, answers), std::ssize(answers), json);
+    print_scores(questions::answer_scores(set, {answers.begin(), answers.end()}),
+                 std::ssize(answers), json);
   });
   return 0;
 }

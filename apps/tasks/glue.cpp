@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/folder.h"
+#include "questions/question_scores.h"
 
 namespace megalith::apps {
 namespace {
@@ -33,9 +34,10 @@ int run(const GlueOptions& o, bool json) {
   if (o.task == "squad" || o.task == "SQuAD") {
     if (!o.labels || o.output)
       throw UserError("squad takes --labels, the set's own file, and submits no TSV");
-    int64_t examples = 0;
-    const Json metrics = metrics::squad_metrics(*o.labels, o.predictions, examples);
-    print("squad", metrics, examples, json);
+    const questions::QuestionSet set =
+        questions::read_question_file(*o.labels, questions::AnswerPlaces::ignored);
+    const auto given = questions::read_answers(o.predictions, set);
+    print("squad", questions::answer_scores(set, given), std::ssize(given), json);
     return 0;
   }
   const metrics::GlueTask& task = metrics::glue_task(o.task);

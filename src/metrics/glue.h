@@ -3,6 +3,7 @@
 // are called, which numbers are reported, and the files that people keep labels and predictions in.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -31,6 +32,7 @@ struct GlueTask {
 };
 /// UserError naming the nearest known one. Names as Hugging Face has them, "sst-2" and "STS-B" too.
 const GlueTask& glue_task(std::string_view name);
+/// Those, and "squad", whose answers are texts (answers.h).
 std::vector<std::string> glue_tasks();
 
 /// Labels or predictions of a file, in order.
@@ -49,10 +51,5 @@ nlohmann::ordered_json glue_metrics(const GlueTask& task, const Labels& labels,
 
 /// The TSV to submit: "index" and "prediction". UserError for tasks without one.
 std::string submission(const GlueTask& task, const Labels& predictions);
-
-/// Exact match and F1 of SQuAD in percent: `predictions` is {"id": "text"}, `labels` the set's own
-/// file. A question without a prediction counts 0. UserError for what is neither.
-nlohmann::ordered_json squad_metrics(const std::filesystem::path& labels,
-                                     const std::filesystem::path& predictions, int64_t& examples);
 
 }  // namespace megalith::metrics

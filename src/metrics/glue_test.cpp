@@ -96,40 +96,5 @@ TEST_F(Glue, WritesWhatIsSubmitted) {
   EXPECT_THROW(submission(glue_task("cb"), {{1}, {}}), UserError);
 }
 
-TEST_F(Glue, ComparesSquadsAnswers) {
-  const auto labels = put("squad.json", R"({"data": [{"paragraphs": [{"context": "", "qas": [
-      {"id": "x", "answers": [{"text": "the Normans"}, {"text": "Normans"}]},
-      {"id": "y", "answers": [{"text": "10th century"}]},
-      {"id": "z", "answers": [{"text": "a b"}]},
-      {"id": "n", "answers": [], "is_impossible": true}]}]}]})");
-  int64_t examples = 0;
-  const auto metrics = squad_metrics(
-      labels, put("said.json", R"({"x": "Normans.", "y": "century", "n": ""})"), examples);
-  EXPECT_EQ(examples, 4);
-  EXPECT_DOUBLE_EQ(metrics["exact_match"].get<double>(), 50);
-  EXPECT_DOUBLE_EQ(metrics["f1"].get<double>(), 100 * (2 + 2.0 / 3) / 4);
-  EXPECT_THROW(squad_metrics(labels, put("list.json", "[1]"), examples), UserError);
-}
-
-TEST_F(Glue, SquadsAnswersThatAreNothingCountWhereAllHaveOne) {
-  const auto score = [&](const std::string& more) {
-    const auto labels = put("squad.json", R"({"data": [{"paragraphs": [{"context": "", "qas": [
-        {"id": "x", "answers": [{"text": "the"}, {"text": "one"}]},
-        {"id": "y", "answers": [{"text": "two"}]},
-        {"id": "z", "answers": [{"text": "."}]})" +
-                                              more + "]}]}]}");
-    int64_t examples = 0;
-    return squad_metrics(labels, put("said.json", R"({"x": "a", "y": "two", "z": "", "n": "k"})"),
-                         examples);
-  };
-  const auto all = score("");
-  EXPECT_EQ(all["exact_match"].get<double>(), 100);
-  EXPECT_EQ(all["f1"].get<double>(), 100.0 / 3);
-  // Of SQuAD 2.0: z has no answer and that is said, x has one.
-  const auto some = score(R"(, {"id": "n", "answers": []})");
-  EXPECT_EQ(some["exact_match"].get<double>(), 50);
-  EXPECT_EQ(some["f1"].get<double>(), 50);
-}
-
 }  // namespace
 }  // namespace megalith::metrics

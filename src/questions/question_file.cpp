@@ -16,8 +16,6 @@ namespace {
 
 using SetJson = nlohmann::json;
 
-constexpr int64_t kMostSetBytes = int64_t{1} << 30;
-
 /// A member that must be there and be a list.
 const SetJson& list_under(const SetJson& json, const char* key, const std::string& where) {
   if (!json.is_object() || !json.contains(key) || !json[key].is_array())

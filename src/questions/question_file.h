@@ -11,6 +11,9 @@
 
 namespace megalith::questions {
 
+/// Of a file of questions, or of answers to them.
+inline constexpr int64_t kMostSetBytes = int64_t{1} << 30;
+
 struct Question {
   /// answer_start counts characters; here bytes are.
   struct Answer {
