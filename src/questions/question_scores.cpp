@@ -20,6 +20,11 @@ GivenAnswers read_answers(const std::string& file, const QuestionSet& set) {
   for (const Question& question : set.questions) {
     const auto found = json.find(question.id);
     if (found == json.end()) {
+      if (set.has_unanswerable)
+        throw UserError(
+            "{}: has nothing about question {:?}; where some have no answer, as in SQuAD 2.0, "
+            "that there is none is said by an empty text",
+            file, question.id);
       given.emplace_back();
       continue;
     }

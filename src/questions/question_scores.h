@@ -16,7 +16,8 @@ namespace megalith::questions {
 using GivenAnswers = std::vector<std::optional<std::string>>;
 
 /// Of a file {"id": "text"}; ids that the set does not have are ignored. UserError for what is no
-/// such file.
+/// such file, and where some questions have no answer (SQuAD 2.0) for one that is not there: the
+/// first script counts it 0, the second one fails.
 GivenAnswers read_answers(const std::string& file, const QuestionSet& set);
 
 /// "exact_match" and "f1", means over all questions in percent; where some questions have no answer

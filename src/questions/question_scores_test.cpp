@@ -59,6 +59,11 @@ TEST_F(QuestionScores, AnswersAreTextsByTheirIds) {
   };
   EXPECT_THAT(answers(R"({"y": "b", "x": "a"})"), ElementsAre("a", "b"));
   EXPECT_THAT(answers(R"({"y": ""})"), ElementsAre(std::nullopt, ""));
+  QuestionSet of_2_0 = set;
+  of_2_0.has_unanswerable = true;
+  const std::string some = put("some.json", R"({"y": ""})");
+  EXPECT_THAT(fault_of([&] { read_answers(some, of_2_0); }),
+              HasSubstr("some.json: has nothing about question \"x\""));
   EXPECT_THAT(fault_of([&] { answers("[1]"); }), HasSubstr("said.json: is no object of texts"));
   EXPECT_THAT(fault_of([&] { answers(R"({"x": 1})"); }),
               HasSubstr("said.json: the prediction of \"x\" is no text"));
