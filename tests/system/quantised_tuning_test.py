@@ -23,8 +23,10 @@ class QuantisedTuning(RoadTest):
         run("convert", "--from", cls.folder / "base", "--to", cls.model, "--format", "hf")
         nouns = ("cat", "dog", "bird", "fish")
         cls.data = cls.folder / "data.jsonl"
+        # The last text is longer than half a sample: what attention takes for the longest sequence is that of a whole one.
         cls.data.write_text("".join(json.dumps({"prompt": f"the {one} sees the {other}", "completion": " yes." if one < other else " no."}) + "\n"
-                                    for one in nouns for other in nouns))
+                                    for one in nouns for other in nouns) +
+                            json.dumps({"prompt": "0123456789 0123456789 01234567", "completion": " 0123456789"}) + "\n")
         cls.tune_recipe = cls.folder / "tune.yaml"
         cls.tune_recipe.write_text(f"""
 tune: {{model: {cls.model}, data: {cls.data}}}
@@ -84,10 +86,7 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
                 self.assertEqual(self.result(f"{method}-1"), self.result(out), layout)
                 memory = self.record(out)["memory"]
                 taken = {key: memory["measured"][key] for key in memory["planned"]}
-                if "tune.method=lora" in settings or method in ("adapter", "ia3"):
-                    self.assertEqual(memory["planned"], taken, (method, layout))
-                else:  # with virtual tokens in bf16 the plan is a little more than is taken, blocks or not
-                    self.assertLessEqual(taken["total"], memory["planned"]["total"], (method, layout))
+                self.assertEqual(memory["planned"], taken, (method, layout))
 
     def test_it_goes_on_and_is_served_as_it_was_trained(self):
         settings = (*LORA, "tune.quantize=q4_0", "train.validate_every=3", f"tune.validation={self.data}", "train.sample_every=3", "train.sample_prompts=[the cat]")
