@@ -5,7 +5,8 @@ import json
 import shutil
 import unittest
 
-from program import ROOT, RoadTest, run, run_json
+from program import ROOT, run, run_json
+from tune_examples import TuneTest
 
 LORA = ("tune.method=lora", "tune.rank=4", "tune.alpha=8")
 METHODS = {"lora": LORA, "dora": (*LORA, "tune.dora=true"), "adapter": ("tune.method=adapter", "tune.adapter_dim=4"), "ia3": ("tune.method=ia3", "optimizer.lr=3e-2"), "prompt": ("tune.method=prompt", "tune.virtual_tokens=6"),
@@ -13,7 +14,7 @@ METHODS = {"lora": LORA, "dora": (*LORA, "tune.dora=true"), "adapter": ("tune.me
 BF16 = ("precision.parameters=bf16", "precision.compute=bf16")
 
 
-class QuantisedTuning(RoadTest):
+class QuantisedTuning(TuneTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -27,22 +28,13 @@ class QuantisedTuning(RoadTest):
         cls.data.write_text("".join(json.dumps({"prompt": f"the {one} sees the {other}", "completion": " yes." if one < other else " no."}) + "\n"
                                     for one in nouns for other in nouns) +
                             json.dumps({"prompt": "0123456789 0123456789 01234567", "completion": " 0123456789"}) + "\n")
-        cls.tune_recipe = cls.folder / "tune.yaml"
-        cls.tune_recipe.write_text(f"""
+        cls.write_recipe(f"""
 tune: {{model: {cls.model}, data: {cls.data}}}
 train: {{steps: 6, sequence_length: 64, global_batch: 4, micro_batch: 2}}
 optimizer: {{lr: 3e-3, weight_decay: 0, schedule: constant}}
 run: {{threads: 1}}
 parallel: {{tensor_shards: 2, data_shards: 2}}
 """)
-
-    @classmethod
-    def tune(cls, out, *overrides, code=0, options=()):
-        words = [word for o in (f"run.out={cls.folder / out}", *overrides) for word in ("--set", o)]
-        return run("tune", cls.tune_recipe, *words, "--json", *options, code=code)
-
-    def record(self, out):
-        return json.loads((self.folder / out / "run.json").read_text())
 
     def result(self, out):
         """All that a run came to: losses, what trained, the adapter."""

@@ -6,7 +6,8 @@ import random
 import struct
 import unittest
 
-from program import RoadTest, run
+from program import run
+from tune_examples import TuneTest
 
 LORA = ("tune.method=lora", "tune.rank=4", "tune.alpha=8", "optimizer.lr=5e-3")
 IA3 = ("tune.method=ia3", "optimizer.lr=5e-3")
@@ -21,7 +22,7 @@ def tensors_of(folder):
     return {name.removeprefix("base_model.model.") for name in header if name != "__metadata__"}
 
 
-class TuneEncoder(RoadTest):
+class TuneEncoder(TuneTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -36,22 +37,13 @@ class TuneEncoder(RoadTest):
         draw.shuffle(cls.rows)
         data = cls.folder / "rows.jsonl"
         data.write_text("\n".join(cls.rows) + "\n")
-        cls.tune_recipe = cls.folder / "tune.yaml"
-        cls.tune_recipe.write_text(f"""
+        cls.write_recipe(f"""
 tune: {{model: {cls.folder / 'bert'}, objective: classify, labels: [two, one], data: {data}, validation: {data}}}
 train: {{steps: 150, sequence_length: 32, global_batch: 4, micro_batch: 2, validate_every: 150}}
 optimizer: {{weight_decay: 0, schedule: constant}}
 run: {{threads: 1}}
 parallel: {{data_shards: 2}}
 """)
-
-    @classmethod
-    def tune(cls, out, *overrides, code=0):
-        words = [word for o in (f"run.out={cls.folder / out}", *overrides) for word in ("--set", o)]
-        return run("tune", cls.tune_recipe, *words, "--json", code=code)
-
-    def digest(self, out):
-        return json.loads((self.folder / out / "run.json").read_text())["state_sha256"]
 
     def beside(self, name, settings, suffixes):
         last = json.loads(self.tune(name, *settings))
@@ -71,7 +63,7 @@ parallel: {{data_shards: 2}}
                 other = f"{name}-x{number}"
                 self.tune(other, *settings, *layout)
                 self.assertEqual(self.digest(name), self.digest(other))
-                memory = json.loads((self.folder / other / "run.json").read_text())["memory"]
+                memory = self.record(other)["memory"]
                 self.assertEqual(memory["planned"]["total"], memory["measured"]["total"])
         self.tune(f"{name}-parts", *settings, "train.steps=20", "train.validate_every=20")
         self.tune(f"{name}-parts", *settings)

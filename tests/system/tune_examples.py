@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of tuning share: examples that a small model learns, and tokens beside those of a tokenizer."""
+"""What the tests of tuning share: examples that a small model learns, tokens beside those of a tokenizer, and runs of a recipe."""
+import json
 import random
+
+from program import PROGRAM, RoadTest, ended, run
 
 
 def examples(count, seed):
@@ -16,3 +19,28 @@ def added_tokens(first, names):
     """Special tokens with the numbers from `first` on, as tokenizer.json has them."""
     return [{"id": first + i, "content": name, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
             for i, name in enumerate(names)]
+
+
+class TuneTest(RoadTest):
+    """A recipe of `megalith tune`, which write_recipe() makes, and runs of it."""
+
+    @classmethod
+    def write_recipe(cls, recipe):
+        cls.tune_recipe = cls.folder / "tune.yaml"
+        cls.tune_recipe.write_text(recipe)
+
+    @classmethod
+    def tune(cls, out, *overrides, code=0, options=()):
+        words = [word for o in (f"run.out={cls.folder / out}", *overrides) for word in ("--set", o)]
+        return run("tune", cls.tune_recipe, *words, "--json", *options, code=code)
+
+    def tune_says(self, out, *overrides):
+        """What a run that is fine says beside its result."""
+        words = [word for o in (f"run.out={self.folder / out}", *overrides) for word in ("--set", o)]
+        return ended([PROGRAM, "tune", self.tune_recipe, *words]).stderr
+
+    def record(self, out):
+        return json.loads((self.folder / out / "run.json").read_text())
+
+    def digest(self, out):
+        return self.record(out)["state_sha256"]

@@ -4,8 +4,8 @@
 import json
 import unittest
 
-from program import PROGRAM, ROOT, RoadTest, ended, run, run_json
-from tune_examples import added_tokens
+from program import ROOT, run, run_json
+from tune_examples import TuneTest, added_tokens
 from tune_examples import examples as furry
 
 LAYOUTS = (("parallel.tensor=2",), ("parallel.tensor=2", "parallel.sequence=true"), ("parallel.pipeline=3",), ("parallel.data=2", "parallel.zero=1"),
@@ -24,7 +24,7 @@ def examples(count, seed):
     return [(prompt, " the cat." if answer == " yes." else " the fish.") for prompt, answer in furry(count, seed)]
 
 
-class TuneT5(RoadTest):
+class TuneT5(TuneTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -38,26 +38,13 @@ class TuneT5(RoadTest):
         cls.data, cls.held = (cls.folder / f"{name}.jsonl" for name in ("data", "held"))
         for path, count, seed in ((cls.data, 60, 1), (cls.held, 10, 2)):
             path.write_text("".join(json.dumps({"prompt": p, "completion": c}) + "\n" for p, c in examples(count, seed)))
-        cls.tune_recipe = cls.folder / "tune.yaml"
-        cls.tune_recipe.write_text(f"""
+        cls.write_recipe(f"""
 tune: {{model: {cls.model}, data: {cls.data}, answer_length: 12}}
 train: {{steps: 6, sequence_length: 32, global_batch: 4, micro_batch: 2}}
 optimizer: {{lr: 1e-3, weight_decay: 0, schedule: constant}}
 run: {{threads: 1}}
 parallel: {{tensor_shards: 2, data_shards: 2}}
 """)
-
-    @classmethod
-    def tune(cls, out, *overrides, code=0):
-        words = [word for o in (f"run.out={cls.folder / out}", *overrides) for word in ("--set", o)]
-        return run("tune", cls.tune_recipe, *words, "--json", code=code)
-
-    def tune_says(self, out, *overrides):
-        words = [word for o in (f"run.out={self.folder / out}", *overrides) for word in ("--set", o)]
-        return ended([PROGRAM, "tune", self.tune_recipe, *words]).stderr
-
-    def run_of(self, out):
-        return json.loads((self.folder / out / "run.json").read_text())
 
     def right(self, checkpoint, *options):
         """Of the first ten examples, how many are answered so, and ended."""
@@ -71,8 +58,8 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
             with self.subTest(layout=layout):
                 other = f"{out}-x{number}"
                 self.tune(other, *settings, *layout)
-                self.assertEqual(self.run_of(out)["state_sha256"], self.run_of(other)["state_sha256"])
-                memory = self.run_of(other)["memory"]
+                self.assertEqual(self.record(out)["state_sha256"], self.record(other)["state_sha256"])
+                memory = self.record(other)["memory"]
                 self.assertEqual(memory["planned"]["total"], memory["measured"]["total"])
 
     def test_all_weights_learn_the_answers(self):
@@ -101,7 +88,7 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
                 if name == "lora":
                     stale.write_text("{}")
                 self.tune(f"parts-{name}", *settings, "parallel.data=2")
-                self.assertEqual(self.run_of(f"whole-{name}")["state_sha256"], self.run_of(f"parts-{name}")["state_sha256"])
+                self.assertEqual(self.record(f"whole-{name}")["state_sha256"], self.record(f"parts-{name}")["state_sha256"])
                 self.assertFalse(stale.exists())
 
     def answers(self, checkpoint, *options):
@@ -131,9 +118,9 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
             with self.subTest(name=name):
                 self.tune(name, *LORA, more, "train.steps=3")
                 self.tune(f"{name}-x", *LORA, more, "train.steps=3", layout)
-                self.assertEqual(self.run_of(name)["state_sha256"], self.run_of(f"{name}-x")["state_sha256"])
-                self.assertNotEqual(self.run_of(name)["state_sha256"], self.run_of("plain")["state_sha256"])
-                memory = self.run_of(f"{name}-x")["memory"]
+                self.assertEqual(self.record(name)["state_sha256"], self.record(f"{name}-x")["state_sha256"])
+                self.assertNotEqual(self.record(name)["state_sha256"], self.record("plain")["state_sha256"])
+                memory = self.record(f"{name}-x")["memory"]
                 self.assertEqual(memory["planned"]["total"], memory["measured"]["total"])
 
     def test_virtual_tokens_before_what_the_encoder_reads(self):

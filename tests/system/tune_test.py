@@ -8,8 +8,8 @@ import unittest
 
 from adapter_folder import LLAMA_RECIPE
 from event_file import steps_of
-from program import PROGRAM, ROOT, RoadTest, ended, run, run_json
-from tune_examples import examples
+from program import ROOT, run, run_json
+from tune_examples import TuneTest, examples
 
 TEMPLATE = ("{% for m in messages %}<{{ m.role[0] }}>{{ m.content }}<|endoftext|>{% endfor %}"
             "{% if add_generation_prompt %}<a>{% endif %}")
@@ -22,7 +22,7 @@ MLP = ("tune.method=p_tuning", "tune.virtual_tokens=6", "tune.encoder_hidden=24"
 LSTM = (*MLP, "tune.encoder=lstm")
 
 
-class Tune(RoadTest):
+class Tune(TuneTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -42,27 +42,13 @@ class Tune(RoadTest):
             path.write_text("".join(json.dumps({"prompt": p, "chosen": c, "rejected": " no." if c == " yes." else " yes."}) + "\n"
                                     for p, c in examples(count, seed)))
         cls.dpo = ("tune.objective=dpo", f"tune.data={cls.pairs}", "tune.beta=0.5")
-        cls.tune_recipe = cls.folder / "tune.yaml"
-        cls.tune_recipe.write_text(f"""
+        cls.write_recipe(f"""
 tune: {{model: {cls.model}, data: {cls.data}}}
 train: {{steps: 8, sequence_length: 64, global_batch: 4, micro_batch: 2}}
 optimizer: {{lr: 1e-3, weight_decay: 0, schedule: constant}}
 run: {{threads: 1}}
 parallel: {{tensor_shards: 2, data_shards: 2}}
 """)
-
-    @classmethod
-    def tune(cls, out, *overrides, code=0, options=()):
-        words = [word for o in (f"run.out={cls.folder / out}", *overrides) for word in ("--set", o)]
-        return run("tune", cls.tune_recipe, *words, "--json", *options, code=code)
-
-    def tune_says(self, out, *overrides):
-        """What a run that is fine says beside its result."""
-        words = [word for o in (f"run.out={self.folder / out}", *overrides) for word in ("--set", o)]
-        return ended([PROGRAM, "tune", self.tune_recipe, *words]).stderr
-
-    def digest(self, out):
-        return json.loads((self.folder / out / "run.json").read_text())["state_sha256"]
 
     def losses(self, out):
         return [json.loads(line)["loss_hex"] for line in (self.folder / out / "metrics.jsonl").read_text().splitlines()]
@@ -119,7 +105,7 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
             self.assertEqual(steps_of(events, "rewards/margins validation"), [75, 150])
             self.assertEqual(steps_of(events, "lm loss"), [])
             self.assertIn("validation rewards/accuracies", (self.folder / out / "report.html").read_text())
-            memory = json.loads((self.folder / out / "run.json").read_text())["memory"]
+            memory = self.record(out)["memory"]
             self.assertEqual(memory["planned"]["total"], memory["measured"]["total"])
         # What is served prefers the same: by how much the chosen texts are more probable.
         texts = self.folder / "compared.jsonl"
@@ -390,7 +376,7 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
             # The folder has the rows as they are behind the last step, and those alone.
             self.assertGreater(answered("--adapter", adapter), alone + 10, name)
             self.assertLess(adapter.joinpath("adapter_model.safetensors").stat().st_size, 6 * 32 * 4 + 300)
-            memory = json.loads((self.folder / out / "run.json").read_text())["memory"]
+            memory = self.record(out)["memory"]
             self.assertEqual(memory["planned"]["total"], memory["measured"]["total"])
 
     def test_a_run_goes_on_where_it_stopped(self):
