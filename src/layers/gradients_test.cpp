@@ -14,6 +14,7 @@ namespace {
 using megalith::testing::dot;
 using megalith::testing::gradient_faults;
 using megalith::testing::LayerCase;
+using megalith::testing::product_faults;
 using megalith::testing::tiny_f64_settings;
 using ::testing::IsEmpty;
 
@@ -45,42 +46,15 @@ TEST(LayerGradients, NormWithResidual) {
   check_norm({NormKind::rms, 1e-6, 1, false});
 }
 
-void check_column_linear(bool bias) {
-  LayerCase c(tiny_f64_settings());
-  const ColumnLinear layer(c.parameters(), "up", {kH, kF, bias}, c.partition());
-  c.place();
-  Context context = c.context();
-  const auto x = c.random(Shape{c.tokens(), kH}, "x"), dx = c.tensor(Shape{c.tokens(), kH});
-  const auto y = c.tensor(Shape{c.tokens(), kF}), dy = c.random(y.view.shape(), "dy");
-  layer.backward(context, c.batch(), dy, x, dx);
-  const auto value = [&] {
-    layer.forward(context, c.batch(), x, y);
-    return dot(y, dy);
-  };
-  EXPECT_THAT(gradient_faults("x", x, dx, value), IsEmpty());
-  EXPECT_THAT(c.parameter_faults(value), IsEmpty());
-}
-
-void check_row_linear(bool bias) {
-  LayerCase c(tiny_f64_settings());
-  const RowLinear layer(c.parameters(), "down", {kF, kH, bias}, c.partition());
-  c.place();
-  Context context = c.context();
-  const auto x = c.random(Shape{c.tokens(), kF}, "x"), dx = c.tensor(Shape{c.tokens(), kF});
-  const auto y = c.tensor(Shape{c.tokens(), kH}), dy = c.random(y.view.shape(), "dy");
-  layer.backward(context, c.batch(), dy, x, dx);
-  const auto value = [&] {
-    layer.forward(context, c.batch(), x, y);
-    return dot(y, dy);
-  };
-  EXPECT_THAT(gradient_faults("x", x, dx, value), IsEmpty());
-  EXPECT_THAT(c.parameter_faults(value), IsEmpty());
-}
-
 TEST(LayerGradients, LinearWithAndWithoutBias) {
   for (const bool bias : {true, false}) {
-    check_column_linear(bias);
-    check_row_linear(bias);
+    LayerCase up(tiny_f64_settings()), down(tiny_f64_settings());
+    const ColumnLinear column(up.parameters(), "up", {kH, kF, bias}, up.partition());
+    const RowLinear row(down.parameters(), "down", {kF, kH, bias}, down.partition());
+    up.place();
+    down.place();
+    EXPECT_THAT(product_faults(up, column, kH, kF), IsEmpty());
+    EXPECT_THAT(product_faults(down, row, kF, kH), IsEmpty());
   }
 }
 

@@ -13,6 +13,7 @@
 #include "layers/context.h"
 #include "layers/linear.h"
 #include "parameters/parameter_set.h"
+#include "testing/gradient_check.h"
 #include "testing/toy_model.h"
 
 namespace megalith::testing {
@@ -76,5 +77,23 @@ class LayerCase {
 
 /// Sum of a[i] b[i]; f64, host memory.
 double dot(ConstView a, ConstView b);
+
+/// A ColumnLinear or RowLinear that the case has placed: the gradients of its input and of all
+/// parameters against finite differences.
+template <class Linear>
+std::vector<std::string> product_faults(LayerCase& c, const Linear& layer, int64_t inputs,
+                                        int64_t outputs) {
+  layers::Context context = c.context();
+  const auto x = c.random(Shape{c.tokens(), inputs}, "x"), dx = c.tensor(x.view.shape());
+  const auto y = c.tensor(Shape{c.tokens(), outputs}), dy = c.random(y.view.shape(), "dy");
+  layer.backward(context, c.batch(), dy, x, dx);
+  const auto value = [&] {
+    layer.forward(context, c.batch(), x, y);
+    return dot(y, dy);
+  };
+  std::vector<std::string> faults = gradient_faults("x", x, dx, value);
+  for (std::string& fault : c.parameter_faults(value)) faults.push_back(std::move(fault));
+  return faults;
+}
 
 }  // namespace megalith::testing

@@ -54,18 +54,11 @@ double told(const TestTensor& values, PreferenceValue which, int64_t pair) {
   return values.at(static_cast<int64_t>(which), pair);
 }
 
-/// Sums of the two are the same chain; functions differ by less than an ulp of f64, results are
-/// rounded once.
+/// Sums of the two are the same chain.
 TEST(PreferenceLoss, IsTheReferenceWithinItsBound) {
   for (const double scale : {0.1, 2.0, 60.0}) {
     const PairsCase c(DType::f32, scale);
-    const auto run = [&](Exec& exec) { return c.values(exec); };
-    const Outputs actual = testing::run_everywhere(run, "pairs"),
-                  expected = testing::run_reference(run);
-    for (size_t i = 0; i < 2; ++i)
-      testing::expect_close(
-          actual[i], expected[i],
-          [&](int64_t at) { return 0x1.01p-23 * std::abs(expected[i].at(at)); }, "values");
+    testing::expect_reference([&](Exec& exec) { return c.values(exec); }, 0, "pairs");
   }
 }
 

@@ -220,6 +220,21 @@ inline void expect_close(const TestTensor& actual, const TestTensor& expected, d
       actual, expected, [=](int64_t) { return bound; }, what);
 }
 
+/// What the list's own choice gives against the reference, in f32 that is rounded once from f64:
+/// functions differ by less than an ulp of that. `cancels`: how far apart numbers may be that
+/// cancel.
+inline void expect_reference(const std::function<Outputs(Exec&)>& run, double cancels,
+                             const std::string& what) {
+  const Outputs actual = run_everywhere(run, what), expected = run_reference(run);
+  ASSERT_EQ(actual.size(), expected.size()) << what;
+  for (size_t i = 0; i < actual.size(); ++i) {
+    const auto bound = [&](int64_t at) {
+      return 0x1.01p-23 * std::abs(expected[i].at(at)) + cancels;
+    };
+    expect_close(actual[i], expected[i], bound, fmt::format("{}, output {}", what, i));
+  }
+}
+
 /// Compares `gradient` with a four-point difference of `loss` in each element of x (f64), which
 /// `loss` reads.
 inline void expect_gradient(const std::function<double()>& loss, TestTensor& x,
