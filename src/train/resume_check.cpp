@@ -37,6 +37,29 @@ void judge_base(const config::Recipe& recipe, const std::string& base, const nlo
                         beside ? "began beside" : "compares with");
 }
 
+/// What virtual tokens begin as. A run that compares answers compares with what the model said
+/// behind them then.
+bool is_compared_with(const config::Recipe& recipe, std::string_view path) {
+  return recipe.compares() && recipe.tune.has_virtual_tokens() &&
+         (path == "run.seed" || path == "tune.prompt_init" || path == "tune.prompt_text");
+}
+
+/// Faults of these, whatever is allowed; takes them out of the changes.
+void judge_beginning(const config::Recipe& recipe, std::vector<config::Difference>& changes,
+                     std::string& faults) {
+  for (const config::Difference& change : changes) {
+    if (!is_compared_with(recipe, change.path)) continue;
+    if (!faults.empty()) faults += "; ";
+    faults += fmt::format(
+        "{} was {}, is {}: answers are compared with what virtual tokens gave that began with the "
+        "old value",
+        change.path, change.before, change.after);
+  }
+  std::erase_if(changes, [&](const config::Difference& change) {
+    return is_compared_with(recipe, change.path);
+  });
+}
+
 /// A fault when other tensor shards ask for other rows of a padded vocabulary than were saved: to
 /// allow the change does not make them fit.
 void judge_padding(const config::Recipe& before, const config::Recipe& now, int64_t vocab,
@@ -71,8 +94,11 @@ void check_resume(const config::Recipe& recipe, const data::BatchSource& source,
       *text, folder + "/recipe.yaml", std::span<const std::string>(), models::complete);
   config::Recipe now = recipe;
   models::complete(now.model);
-  const auto changes = config::differences(before, now);
-  std::string faults = config::forbidden_changes(changes, allow);
+  auto changes = config::differences(before, now);
+  std::string faults;
+  judge_beginning(now, changes, faults);
+  const std::string forbidden = config::forbidden_changes(changes, allow);
+  if (!forbidden.empty()) faults += (faults.empty() ? "" : "; ") + forbidden;
   judge_padding(before, now, tokenizer != nullptr ? tokenizer->vocab_size() : 0, faults);
   const auto& state = reader.state();
   const auto recorded = state.find("data_fingerprint");

@@ -178,6 +178,13 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
                 self.assertEqual(self.told(f"prefers-seeds-{name}/seed-{seed}"), self.told(f"prefers-{name}-{seed}"))
                 first = json.loads((self.folder / f"prefers-{name}-{seed}/metrics.jsonl").read_text().splitlines()[0])
                 self.assertEqual(first["loss_hex"], "0x1.62e43p-1")
+        # A run that goes on compares with what it began with.
+        for name, settings, change in (("prompt", PROMPT, "run.seed=8"), ("encoder", MLP, "run.seed=8"), ("prompt", PROMPT, "tune.prompt_init=random")):
+            for allowed in ((), ("--allow", change.partition("=")[0])):
+                said = self.tune(f"prefers-{name}-7", *settings, *self.dpo, "train.steps=6", "train.validate_every=4", f"tune.validation={self.held_pairs}",
+                                 "run.seed=7", change, options=allowed, code=2)
+                self.assertIn("answers are compared with what virtual tokens gave that began with the old value", said)
+                self.assertNotIn("--allow", said)
         # What was kept of virtual tokens that begin otherwise is of no use.
         out = "prefers-begun"
         (self.folder / out).mkdir()
