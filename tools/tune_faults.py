@@ -271,7 +271,7 @@ TUNE_FAULTS = [
           "return recipe.compares() && recipe.tune.has_virtual_tokens() &&", "return false &&", "megalith",
           "tune_test.py Tune.test_preferences_with_several_seeds_are_runs_of_their_own"),
     Fault("a key of an encoder without a layer to it taken", "src/tune/recipe_rules.cpp",
-          "if (encodes) check_encoder(recipe, standard, faults);", "if (!encodes) check_encoder(recipe, standard, faults);", "tune_test", "RecipeRules.NameWhatHasNoMeaning"),
+          "if (has_encoder(recipe.tune)) check_encoder", "if (!has_encoder(recipe.tune)) check_encoder", "tune_test", "RecipeRules.NameWhatHasNoMeaning"),
     Fault("an adapter left in use by a refused reading", "src/serve/engine_rank.cpp",
           "model.set_adapter(nullptr); refuse(submission.ticket, error.what());", "refuse(submission.ticket, error.what());", "serve_test",
           "LoadedAdapters.RowsBehindVirtualTokensAreRefusedAndChangeNothing"),

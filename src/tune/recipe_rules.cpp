@@ -12,28 +12,93 @@ namespace megalith::tune {
 namespace {
 
 using config::TuneMethod;
+using config::TuneObjective;
 
-/// Sections and keys that the model to tune, or tune.data, takes the place of.
-constexpr std::string_view kReplaced[] = {
-    "model.",         "data.",      "train.objective", "train.sentence_pairs",
-    "train.masking.", "train.fim.", "train.spans.",    "train.init"};
 constexpr int64_t kLargestSeed = 9'000'000'000'000'000;
-constexpr std::string_view kOfTexts[] = {"tune.template"};
-constexpr std::string_view kOfLabels[] = {"tune.labels", "tune.task"};
-constexpr std::string_view kOfQuestions[] = {"tune.stride"};
-constexpr std::string_view kOfLora[] = {"tune.rank", "tune.alpha", "tune.dropout", "tune.rslora",
-                                        "tune.dora"};
-constexpr std::string_view kOfVirtualTokens[] = {"tune.virtual_tokens"};
-constexpr std::string_view kOfPrompts[] = {"tune.prompt_init", "tune.prompt_text"};
-constexpr std::string_view kOfFrozen[] = {"tune.quantize"};
-constexpr std::string_view kOfEncoders[] = {"tune.encoder"};
-constexpr std::string_view kOfBottlenecks[] = {"tune.adapter_dim"};
-constexpr std::string_view kOfModules[] = {"tune.targets"};
-constexpr std::string_view kOfPreferences[] = {"tune.beta", "tune.label_smoothing"};
 
-bool begins_with_one(std::string_view path, std::span<const std::string_view> beginnings) {
-  return std::ranges::any_of(
-      beginnings, [&](std::string_view beginning) { return path.starts_with(beginning); });
+/// A key that some recipes alone read, or how such keys begin.
+struct KeyRule {
+  std::string_view key;
+  bool (*is_read)(const config::TuneSection&);
+  std::string_view otherwise;  // behind "KEY has no effect "
+};
+
+bool never(const config::TuneSection&) { return false; }
+bool trains_lora(const config::TuneSection& t) { return t.method == TuneMethod::lora; }
+bool picks_modules(const config::TuneSection& t) {
+  return trains_lora(t) || t.method == TuneMethod::ia3;
+}
+bool has_bottlenecks(const config::TuneSection& t) { return t.method == TuneMethod::adapter; }
+bool has_table(const config::TuneSection& t) { return t.method == TuneMethod::prompt; }
+bool has_encoder(const config::TuneSection& t) { return t.method == TuneMethod::p_tuning; }
+bool has_rows(const config::TuneSection& t) { return t.has_virtual_tokens(); }
+bool trains_beside(const config::TuneSection& t) { return t.trains_beside(); }
+bool classifies(const config::TuneSection& t) { return t.objective == TuneObjective::classify; }
+bool takes_template(const config::TuneSection& t) { return !classifies(t); }
+bool answers(const config::TuneSection& t) {
+  return classifies(t) && t.task == config::ClassifyTask::question_answering;
+}
+bool compares(const config::TuneSection& t) { return t.objective == TuneObjective::dpo; }
+
+constexpr std::string_view kBesideModel = "beside tune.model; take it out of the recipe";
+constexpr std::string_view kWithoutClasses =
+    "without tune.objective: classify; set that, or take it out of the recipe";
+constexpr std::string_view kWithoutPreferences =
+    "without tune.objective: dpo; take it out of the recipe, or set that";
+
+constexpr KeyRule kKeyRules[] = {
+    // What the model to tune, or tune.data, takes the place of.
+    {"model.", never, kBesideModel},
+    {"data.", never, kBesideModel},
+    {"train.objective", never, kBesideModel},
+    {"train.sentence_pairs", never, kBesideModel},
+    {"train.masking.", never, kBesideModel},
+    {"train.fim.", never, kBesideModel},
+    {"train.spans.", never, kBesideModel},
+    {"train.init", never, kBesideModel},
+    // Of objectives.
+    {"tune.template", takes_template, "with tune.objective: classify; take it out of the recipe"},
+    {"tune.labels", classifies, kWithoutClasses},
+    {"tune.task", classifies, kWithoutClasses},
+    {"tune.stride", answers, "without tune.task: question_answering; take it out of the recipe"},
+    {"tune.beta", compares, kWithoutPreferences},
+    {"tune.label_smoothing", compares, kWithoutPreferences},
+};
+
+/// The same of keys that some methods alone read: `otherwise` is these.
+constexpr KeyRule kMethodRules[] = {
+    {"tune.rank", trains_lora, "lora"},
+    {"tune.alpha", trains_lora, "lora"},
+    {"tune.dropout", trains_lora, "lora"},
+    {"tune.rslora", trains_lora, "lora"},
+    {"tune.dora", trains_lora, "lora"},
+    {"tune.targets", picks_modules, "lora or ia3"},
+    {"tune.adapter_dim", has_bottlenecks, "adapter"},
+    {"tune.virtual_tokens", has_rows, "prompt or p_tuning"},
+    {"tune.prompt_init", has_table, "prompt"},
+    {"tune.prompt_text", has_table, "prompt"},
+    {"tune.encoder", has_encoder, "p_tuning"},
+    {"tune.quantize", trains_beside, "lora"},
+};
+
+/// Keys of which the recipe says something that nothing reads.
+void check_keys(const config::Recipe& r, const config::Recipe& standard,
+                std::vector<std::string>& faults) {
+  const auto is_broken = [&](const KeyRule& rule, const std::string& path) {
+    return path.starts_with(rule.key) && !rule.is_read(r.tune);
+  };
+  for (const config::Difference& change : config::differences(standard, r)) {
+    if (change.path == "model.dropout") continue;
+    for (const KeyRule& rule : kKeyRules)
+      if (is_broken(rule, change.path))
+        faults.push_back(fmt::format("{} has no effect {}", change.path, rule.otherwise));
+    for (const KeyRule& rule : kMethodRules)
+      if (is_broken(rule, change.path))
+        faults.push_back(
+            fmt::format("{} has no effect with tune.method: {}; take it out of the recipe, or set "
+                        "tune.method: {}",
+                        change.path, r.tune.method, rule.otherwise));
+  }
 }
 
 /// Questions are answered by places in their texts, which windows hold whatever their length.
@@ -64,8 +129,7 @@ void check_labels(const config::Recipe& r, std::vector<std::string>& faults) {
 }
 
 void check_classes(const config::Recipe& r, std::vector<std::string>& faults) {
-  const bool answers = r.tune.task == config::ClassifyTask::question_answering;
-  answers ? check_questions(r, faults) : check_labels(r, faults);
+  answers(r.tune) ? check_questions(r, faults) : check_labels(r, faults);
   if (r.train.sample_every > 0)
     faults.emplace_back("train.sample_every: a classifier continues no text; set it to 0");
   if (r.tune.has_virtual_tokens() || r.tune.method == TuneMethod::adapter)
@@ -115,8 +179,8 @@ void check_preferences(const config::Recipe& r, std::vector<std::string>& faults
 }
 
 void check_what_is_given(const config::Recipe& r, std::vector<std::string>& faults) {
-  if (r.tune.objective == config::TuneObjective::classify) check_classes(r, faults);
-  if (r.tune.objective == config::TuneObjective::dpo) check_preferences(r, faults);
+  if (classifies(r.tune)) check_classes(r, faults);
+  if (compares(r.tune)) check_preferences(r, faults);
   if (r.tune.data.empty())
     faults.emplace_back("tune.data names no file of examples; set it to a file of JSON lines");
   if (r.train.validate_every > 0 && r.tune.validation.empty())
@@ -158,57 +222,11 @@ void check_what_is_given(const config::Recipe& r, std::vector<std::string>& faul
 void check_recipe(const config::Recipe& recipe, const config::Recipe& standard,
                   const std::string& where) {
   std::vector<std::string> faults;
-  const TuneMethod method = recipe.tune.method;
   if (!recipe.tunes())
     faults.emplace_back("tune.model names no model to tune; set it to a run or a folder");
-  const bool classifies = recipe.tune.objective == config::TuneObjective::classify;
-  const bool lora = method == TuneMethod::lora, ia3 = method == TuneMethod::ia3,
-             bottlenecks = method == TuneMethod::adapter, prompt = method == TuneMethod::prompt,
-             encodes = method == TuneMethod::p_tuning;
-  const auto unread = [&](const std::string& path, bool is_read, const char* instead) {
-    if (is_read) return;
-    faults.push_back(
-        fmt::format("{} has no effect with tune.method: {}; take it out of the "
-                    "recipe, or set tune.method: {}",
-                    path, method, instead));
-  };
   check_what_is_given(recipe, faults);
-  if (encodes) check_encoder(recipe, standard, faults);
-  for (const config::Difference& change : config::differences(standard, recipe)) {
-    if (change.path == "model.dropout") continue;
-    if (begins_with_one(change.path, kReplaced)) {
-      faults.push_back(fmt::format("{} has no effect beside tune.model; take it out of the recipe",
-                                   change.path));
-    }
-    if (begins_with_one(change.path, kOfLora)) unread(change.path, lora, "lora");
-    if (begins_with_one(change.path, kOfVirtualTokens))
-      unread(change.path, prompt || encodes, "prompt or p_tuning");
-    if (begins_with_one(change.path, kOfPrompts)) unread(change.path, prompt, "prompt");
-    if (begins_with_one(change.path, kOfEncoders)) unread(change.path, encodes, "p_tuning");
-    if (begins_with_one(change.path, kOfBottlenecks)) unread(change.path, bottlenecks, "adapter");
-    if (begins_with_one(change.path, kOfModules)) unread(change.path, lora || ia3, "lora or ia3");
-    if (begins_with_one(change.path, kOfFrozen))
-      unread(change.path, recipe.tune.trains_beside(), "lora");
-    if (begins_with_one(change.path, kOfLabels) && !classifies)
-      faults.push_back(
-          fmt::format("{} has no effect without tune.objective: classify; set that, or take it out "
-                      "of the recipe",
-                      change.path));
-    if (begins_with_one(change.path, kOfQuestions) &&
-        (!classifies || recipe.tune.task != config::ClassifyTask::question_answering))
-      faults.push_back(fmt::format(
-          "{} has no effect without tune.task: question_answering; take it out of the recipe",
-          change.path));
-    if (begins_with_one(change.path, kOfTexts) && classifies)
-      faults.push_back(
-          fmt::format("{} has no effect with tune.objective: classify; take it out of the recipe",
-                      change.path));
-    if (begins_with_one(change.path, kOfPreferences) &&
-        recipe.tune.objective != config::TuneObjective::dpo)
-      faults.push_back(fmt::format(
-          "{} has no effect without tune.objective: dpo; take it out of the recipe, or set that",
-          change.path));
-  }
+  if (has_encoder(recipe.tune)) check_encoder(recipe, standard, faults);
+  check_keys(recipe, standard, faults);
   if (!faults.empty()) throw UserError("{}: {}", where, fmt::join(faults, "; "));
 }
 
