@@ -111,6 +111,22 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
         self.beside("lora", *LORA, "optimizer.lr=5e-3")
         self.same_under_every_layout("lora-layouts", *LORA)
 
+    def test_factors_learn_to_answer(self):
+        """To each noun another one: what the encoder reads alone says which."""
+        learned = {"cat": "fish", "dog": "bird", "bird": "dog", "fish": "cat"}
+        prompts = {f"the man sees the {noun}": f"the {answer}." for noun, answer in learned.items()}
+        data = self.folder / "nouns.jsonl"
+        data.write_text("".join(json.dumps({"prompt": prompt, "completion": f" {answer}"}) + "\n" for prompt, answer in prompts.items()) * 4)
+        _, last = self.tune_losses("nouns", "tune.method=lora", "tune.rank=8", "tune.alpha=16", f"tune.data={data}", "train.steps=600", "optimizer.lr=5e-3")
+        self.assertLess(last, 0.1)
+
+        def said(*options):
+            return [run_json("generate", "--checkpoint", self.model, "--prompt", prompt, "--max-new-tokens", 12, "--temperature", 0, "--threads", 1, *options)["text"]
+                    for prompt in prompts]
+
+        self.assertEqual(said("--adapter", self.folder / "nouns/adapter"), list(prompts.values()))
+        self.assertNotEqual(said(), list(prompts.values()))
+
     def test_magnitudes_dropout_and_blocks(self):
         self.tune("plain", *LORA, "train.steps=3")
         for name, more, layout in (("dora", "tune.dora=true", "parallel.tensor=2"), ("dropout", "tune.dropout=0.2", "parallel.tensor=2"),
