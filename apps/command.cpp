@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -38,18 +39,16 @@ CLI::Validator whole_number(int64_t low, int64_t high) {
       "", "whole number");
 }
 
-CLI::Validator finite_number(double low, double high) {
-  return CLI::Validator(
-      [low, high](const std::string& word) {
-        double value = 0;
-        const char* const end = word.data() + word.size();
-        const auto [stopped, error] = std::from_chars(word.data(), end, value);
-        const bool good = error == std::errc() && stopped == end && value >= low && value <= high;
-        return good ? std::string()
-                    : fmt::format("'{}' is not a number from {} to {}", word.substr(0, 40), low,
-                                  high);
-      },
-      "", "number");
+void refuse_infinite_numbers(CLI::App& app) {
+  const auto judge = [](const std::string& word) {
+    double value = 0;  // what is none at all the library refuses
+    const bool bad = CLI::detail::lexical_cast(word, value) && !std::isfinite(value);
+    return bad ? fmt::format("'{}' is not a finite number", word.substr(0, 40)) : std::string();
+  };
+  for (CLI::Option* option : app.get_options())
+    if (option->get_type_name().starts_with("FLOAT")) option->check(judge);
+  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; }))
+    refuse_infinite_numbers(*command);
 }
 
 CLI::App& add_command(CLI::App& parent, Invocation& invocation, const std::string& name,

@@ -34,8 +34,9 @@ CLI::App& add_command(CLI::App& parent, Invocation& invocation, const std::strin
 /// Accepts whole numbers from `low` to `high` written in decimal digits. (The library's own
 /// conversion takes -1 for an unsigned and cuts what is too large to the largest.)
 CLI::Validator whole_number(int64_t low, int64_t high = std::numeric_limits<int64_t>::max());
-/// Likewise; CLI::Range lets through what is not a number.
-CLI::Validator finite_number(double low, double high);
+/// Makes all options of floating-point numbers refuse "nan", "inf" and 1e999, which the library
+/// takes, its ranges the first of them too. When all commands have been declared.
+void refuse_infinite_numbers(CLI::App& app);
 
 void add_tokenizer(CLI::App& app, Invocation& invocation);
 void add_tokenizer_convert(CLI::App& parent, Invocation& invocation);  // of the tokenizer command

@@ -155,7 +155,7 @@ void add_answers(CLI::App& parent, Invocation& invocation) {
   c.add_option("--null-threshold", o->rule.none_threshold,
                "where some questions have no answer: how much larger the sum of two outputs must "
                "be that says so")
-      ->check(finite_number(-1e6, 1e6))
+      ->check(CLI::Range(-1e6, 1e6))
       ->capture_default_str();
   c.add_option("--limit", o->limit, "the first questions alone; 0: all")->check(whole_number(0));
   c.callback([=, &invocation] {

@@ -100,6 +100,7 @@ int main(int argc, char** argv) {
   add_doctor(app, invocation);
   add_completion(app, invocation);
   add_man(app, invocation);
+  refuse_infinite_numbers(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {

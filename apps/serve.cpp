@@ -190,17 +190,6 @@ void declare_guesses(CLI::App& c, ServeOptions& o) {
       ->capture_default_str();
 }
 
-/// The library's own range lets through what is no number.
-CLI::Validator from_a_millisecond() {
-  const auto judge = [](std::string& text) {
-    double seconds = 0;
-    const bool good =
-        CLI::detail::lexical_cast(text, seconds) && seconds >= 0.001 && seconds <= 1e6;
-    return good ? std::string() : fmt::format("{} is not from 0.001 to 1000000 seconds", text);
-  };
-  return {judge, "FLOAT in [0.001 - 1e+06]"};
-}
-
 /// "off" is a port below all.
 CLI::Validator port_or_off() {
   const auto judge = [](std::string& text) {
@@ -234,7 +223,7 @@ void declare_server(CLI::App& c, ServeOptions& o) {
   c.add_option("--name", o.name,
                "the model's name in requests; default: the last part of the path");
   const auto seconds = [&](const char* name, double& value, const char* what) {
-    c.add_option(name, value, what)->check(from_a_millisecond())->capture_default_str();
+    c.add_option(name, value, what)->check(CLI::Range(0.001, 1e6))->capture_default_str();
   };
   seconds("--deadline-seconds", o.server.service.deadline_seconds,
           "a request may take, waiting included");

@@ -64,6 +64,16 @@ class Options(Refusals):
             for value in never + more:
                 self.refused(*command[:-1], f"{command[-1]}={value}")
 
+    def test_numbers_that_are_infinite(self):
+        """Options with a range, one end of one, and none."""
+        for command, options in ((("generate",), ("--temperature", "--top-p", "--min-p", "--typical-p", "--repetition-penalty", "--presence-penalty", "--frequency-penalty", "--length-penalty")),
+                                 (("serve",), ("--deadline-seconds", "--drain-seconds", "--header-seconds", "--stuck-seconds")), (("evaluate", "answers"), ("--null-threshold",)),
+                                 (("plan",), ("--mtbf-hours", "--save-seconds", "--write-seconds", "--restart-seconds", "--interval-minutes", "--days", "--price", "--tflops",
+                                              "--max-latency-ms", "--max-ttft-ms", "--max-tpot-ms", "--arrivals", "--nemo-size"))):
+            for option in options:
+                for word in ("nan", "-nan", "NaN", "inf", "-inf", "infinity", "1e999"):
+                    self.refused(*command, f"{option}={word}", say=[option])
+
     def test_words_and_numbers_that_are_none_of_an_options(self):
         t, run_folder, x = self.tokenizer, self.folder / "run", self.folder / "x"
         text, line = self.folder / "text.txt", self.put("one.jsonl", b'{"text": "the cat"}\n')
