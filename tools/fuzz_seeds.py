@@ -464,6 +464,26 @@ def peft_config():
             of(init_lora_weights="pissa"), of(r=0), of(lora_alpha=1e308, r=65536), of(target_modules="(a|b)*a(a|b){9}"), of(target_modules=[""], modules_to_save=["lm_head"]), of(peft_type="IA3"), b"[]", b""]
 
 
+def question_file():
+    def of(*questions, context="caf\u00e9 the man \U0001f600 x"):
+        return json.dumps({"version": "v2.0", "data": [{"title": "t", "paragraphs": [{"context": context, "qas": list(questions)}]}]})
+    def asked(name, *answers, **more):
+        return {"id": name, "question": "who?", "answers": [{"text": text, "answer_start": start} for text, start in answers], **more}
+    one, none = asked("a", ("the man", 5), ("man", 9)), asked("b", is_impossible=True)
+    return text(of(one), of(one, none), of(one, none).replace("\\u", "\\U"), of(one) + '\n%%\n{"a": "The man!", "z": "x"}', of(one, none) + '\n%%\n{"a": "a x", "b": ""}',
+                of(one, none) + '\n%%\n{"a": 1}', of(asked("a", ("x", 15))), of(asked("a", ("\U0001f600", 13))), of(asked("a", ("x", 99))), of(asked("a", ("", 0))), of(one, one),
+                of(asked("a", ("man", 9), is_impossible=True)), of(asked("a", ("the", 0), (".", 0))) + '\n%%\n{"a": "an"}', of(), '{"data": [{"paragraphs": [{}]}]}', "[]", "")
+
+
+def tagged_file():
+    lines = '{"tokens": ["The", "cats", "see!"], "ner_tags": ["O", 1, 2]}\n\n{"words": ["cat", 7], "tags": ["B-X", -100], "ner_tags": null}\n'
+    columns = "-DOCSTART- -X- O\n\nthe DT O\ncats NN B-X\r\n \t\n\nsees\tI-X"
+    return [kind + text.encode() for kind, texts in (
+        (b"\x01", (lines, '{"tokens": ["a"], "tags": []}', '{"tokens": ["a"], "labels": [3]}', '{"tokens": ["a"], "labels": [18446744073709551615]}', '{"tokens": "a", "tags": ["O"]}', "[]")),
+        (b"\x03", (json.dumps({"tokens": ["cats"] * 20, "tags": ["O"] * 20}), json.dumps({"tokens": ["", "\u00ad", "the"] * 9, "tags": [-100, 0, "I-X"] * 9}))),
+        (b"\x00", (columns, "\ufeffthe O\nsees -100\n", "one\n", "the B-Y\n", "-DOCSTART-\n", "", "\x00 O\n")), (b"\x02", ("cats O\n" * 30,))) for text in texts]
+
+
 def http_request():
     post = b"POST /v1/completions?x=%2f HTTP/1.1\r\nHost: a\r\n"
     return [b"\x03GET / HTTP/1.1\r\nHost: a\r\nAccept: */*\r\n\r\nGET /%41 HTTP/1.0\r\n\r\n", b"\x00" + post + b"Content-Length: 4\r\n\r\nbody", b"\x01" + post + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n1;x=y\r\nd\r\n0\r\nT: x\r\n\r\n",
@@ -484,4 +504,4 @@ def json_schema():
 
 SEEDS = {f.__name__: f for f in (recipe, tokenizer_json, encode, ids_json, utf8_stream, documents, indexed, safetensors, manifest, safetensors_index, gguf, gguf_model, metrics,
                                  events, run_record, hugging_face, run_state, earlier_start, lock_file, score_line, chat_template, json_schema, sentencepiece, tiktoken, tekken, gguf_vocabulary,
-                                 gguf_writing, openai_body, peft_config, kserve_body, grpc_message, http_request)}
+                                 gguf_writing, openai_body, peft_config, kserve_body, grpc_message, http_request, question_file, tagged_file)}
