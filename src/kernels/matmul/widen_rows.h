@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of a weight as numbers, whatever it is stored in. Local; ready as of a later ticket.
+// Dequantises rows of a weight of any storage format. Local; ready as of a later ticket.
 #pragma once
 
 #include "kernels/exec.h"
@@ -7,8 +7,8 @@
 
 namespace megalith::kernels {
 
-/// y_t = row first + t of w. y is f32, whose rows may have strides; of a weight in f64 it is f64.
-/// Exact, but for what blocks round to f32 (tensor/blocks.h). Overwrites.
+/// y_t = row first + t of w. y is f32 with any row stride (f64 for a weight in f64) and is
+/// overwritten. Exact for plain formats; values of blocks round to f32 (tensor/blocks.h).
 struct WidenRows {
   Weight w_OI;
   View y_TI;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The numbers of weights in blocks, as rows that every product reads.
+// Dequantises weights that are held in blocks, into rows that every product reads.
 #pragma once
 
 #include "kernels/exec.h"
@@ -7,7 +7,7 @@
 
 namespace megalith::kernels {
 
-/// y = the numbers of a weight in blocks (tensor/blocks.h: f32), rounded once to nearest even.
+/// y = the values of a weight in blocks (tensor/blocks.h: f32), rounded once to nearest even.
 /// y_OI: f32, bf16 or f16, [w's shape], row strides allowed; overwritten. Local; ready as of a
 /// later ticket.
 void widen(Exec& exec, const Weight& w_OI, View y_OI);
