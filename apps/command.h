@@ -34,7 +34,7 @@ CLI::App& add_command(CLI::App& parent, Invocation& invocation, const std::strin
 /// Accepts whole numbers from `low` to `high` written in decimal digits. (The library's own
 /// conversion takes -1 for an unsigned and cuts what is too large to the largest.)
 CLI::Validator whole_number(int64_t low, int64_t high = std::numeric_limits<int64_t>::max());
-/// Likewise; CLI::Range lets through what is not a number.
+/// Accepts numbers from `low` to `high`, and no NaN, which CLI::Range lets through.
 CLI::Validator finite_number(double low, double high);
 
 void add_tokenizer(CLI::App& app, Invocation& invocation);
