@@ -55,8 +55,7 @@ void check_answers(const models::ModelSpec& model, const config::Recipe& recipe)
     if (length > 0)
       throw UserError(
           "recipe: tune.answer_length is for encoder-decoders, and model.family {} is not one; "
-          "take "
-          "it out of the recipe",
+          "take it out of the recipe",
           model.family);
     return;
   }

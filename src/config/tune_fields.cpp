@@ -33,9 +33,8 @@ void TuneSection::visit(FieldVisitor& v) {
       "method", method,
       "full: all weights train; lora: low-rank factors (Hu et al. 2022); ia3: learned vectors (Liu "
       "et al. 2022); adapter: bottleneck adapters behind attention and MLP (Houlsby et al. 2019); "
-      "prompt: "
-      "virtual tokens before texts (Lester et al. 2021); p_tuning: the same made by an encoder "
-      "(Liu et al. 2021); classify and dpo: full with that objective");
+      "prompt: virtual tokens before texts (Lester et al. 2021); p_tuning: the same made by an "
+      "encoder (Liu et al. 2021); classify and dpo: full with that objective");
   v.field(
       "objective", objective,
       "sft: the answers of lines; dpo: which of two answers is preferred (Rafailov et al. 2023); "

@@ -58,8 +58,7 @@ BottleneckModules bottleneck_modules(const config::TuneSection& tune, const mode
   if (!spec.is_causal() || spec.is_encoder_decoder()) {
     throw UserError(
         "recipe: tune.method: adapter is for decoder-only models, and model.family {} of "
-        "tune.model "
-        "is not one; set lora or ia3",
+        "tune.model is not one; set lora or ia3",
         spec.family);
   }
   const models::ForeignTable& table =

@@ -66,8 +66,7 @@ layers::HeadSpec head_beside(const fs::path& folder, const models::ModelSpec& ba
   if (!fs::exists(path, error)) {
     throw UserError(
         "{}: modules_to_save has the head of a classifier, and no {} says what its classes are; "
-        "put "
-        "the classifier's beside it",
+        "put the classifier's beside it",
         folder.string(), kConfigOfModel);
   }
   checkpoint::require_inside(path, folder);

@@ -49,8 +49,7 @@ parameters::StorageFormats frozen_formats(const config::Recipe& recipe,
   if (formats.empty() && quantize != FrozenWeights::stored) {
     throw UserError(
         "recipe: tune.quantize: {}: no weight of {} has rows of whole blocks of {} elements; take "
-        "it "
-        "out of the recipe",
+        "it out of the recipe",
         quantize, recipe.tune.model, kBlockColumns);
   }
   return formats;
