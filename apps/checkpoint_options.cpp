@@ -52,10 +52,11 @@ void CheckpointOptions::declare(CLI::App& command) {
 }
 
 void CheckpointOptions::declare_adapter(CLI::App& command) {
-  command.add_option("--adapter", adapter,
-                     "a folder with an adapter of the model, to read with: PEFT's, LoRA, DoRA, IA3 "
-                     "or virtual tokens (adapter_config.json, adapter_model.safetensors), or "
-                     "AdapterHub's bottlenecks (adapter_config.json, adapter.safetensors)");
+  command.add_option(
+      "--adapter", adapter,
+      "a folder with an adapter to use with the model: PEFT's (LoRA, DoRA, IA3, "
+      "virtual tokens: adapter_config.json, adapter_model.safetensors) or "
+      "AdapterHub's (bottleneck adapters: adapter_config.json, adapter.safetensors)");
 }
 
 void CheckpointOptions::declare_cache(CLI::App& command) {
@@ -124,7 +125,7 @@ parallel::Layout layout_of(const CheckpointOptions& options, int ranks, int tens
       .tensor = tensor, .pipeline = pipeline, .chunks = std::max(keys.at("parallel.chunks"), 1)};
 }
 
-/// An adapter's head is read as it was trained.
+/// A head that an adapter brings stays in f32, as it was trained, whatever --quantize says.
 parameters::StorageFormats formats_of(const CheckpointOptions& options,
                                       const store::ModelSource& source) {
   parameters::StorageFormats formats = source.storage_formats(format_from_name(options.quantize));

@@ -31,8 +31,8 @@ struct CheckpointOptions {
   void declare_cache(CLI::App& command);
 };
 
-/// The model of the options, with the head of a classifier that their adapter may bring
-/// (store/classifier_head.h).
+/// The model of the options; if their adapter has a classifier's head, the classifier with that
+/// head (store/classifier_head.h).
 store::ModelSource open_classifier(const CheckpointOptions& options);
 
 /// How the options spread the model, and its arithmetic. UserError when they do not fit it.

@@ -128,8 +128,8 @@ class MergeCheck {
 
  private:
   static constexpr int64_t kTokens = 64, kStride = 7919;
-  /// Log-probabilities of the ids, outputs of a classifier for them, or of a model that has neither
-  /// the mean of its last hidden state.
+  /// Log-probabilities of the ids, a classifier's outputs for them, or else the mean of the last
+  /// hidden states.
   std::vector<double> numbers_of(inference::InferenceEngine& engine) const {
     const models::ModelSpec& spec = engine.spec();
     if (spec.is_encoder_decoder()) return engine.score_target(ids_, ids_);

@@ -46,7 +46,7 @@ store::ModelSource open_answering(const AnswerOptions& o) {
   return source;
 }
 
-/// Of each question.
+/// The windows of each question.
 std::vector<std::vector<QuestionWindow>> windows_of(const AnswerOptions& o,
                                                     const store::ModelSource& source,
                                                     const QuestionSet& set) {
@@ -131,7 +131,7 @@ int judge_answers(const AnswerOptions& o, bool json) {
 void add_answers(CLI::App& parent, Invocation& invocation) {
   CLI::App& c =
       add_command(parent, invocation, "answers",
-                  "exact match and F1 of answers that a model finds in texts (SQuAD's JSON)",
+                  "exact match and F1 of extractive question answering (SQuAD's JSON)",
                   "  megalith evaluate answers --checkpoint bert-squad --input dev-v1.1.json\n"
                   "  megalith evaluate answers --checkpoint bert-squad --input dev-v2.0.json "
                   "--output said.json\n");
@@ -140,21 +140,26 @@ void add_answers(CLI::App& parent, Invocation& invocation) {
   o->checkpoint.declare_adapter(c);
   c.add_option("--input", o->input, "questions in SQuAD's JSON")->required();
   c.add_option("--output", o->output, "a file for the answers, {\"id\": \"text\"}");
-  c.add_option("--length", o->length, "most tokens of a window; the model's context at most")
+  c.add_option("--length", o->length,
+               "most tokens of a window with its question (max_seq_length); the model's context at "
+               "most")
       ->check(whole_number(8, 1 << 20))
       ->capture_default_str();
-  c.add_option("--stride", o->stride, "tokens that neighbouring windows of a text share")
+  c.add_option("--stride", o->stride,
+               "tokens that neighbouring windows of a text share (doc_stride)")
       ->check(whole_number(0, 1 << 20))
       ->capture_default_str();
-  c.add_option("--n-best", o->rule.best, "likeliest begins and ends that are combined")
+  c.add_option("--n-best", o->rule.best,
+               "highest start and end logits of a window that are combined (n_best_size)")
       ->check(whole_number(1, 1 << 20))
       ->capture_default_str();
   c.add_option("--max-answer-length", o->rule.most_tokens, "most tokens of an answer")
       ->check(whole_number(1, 1 << 20))
       ->capture_default_str();
-  c.add_option("--null-threshold", o->rule.none_threshold,
-               "where some questions have no answer: how much larger the sum of two outputs must "
-               "be that says so")
+  c.add_option(
+       "--null-threshold", o->rule.none_threshold,
+       "where some questions have no answer: by how much the score of no answer must exceed "
+       "the best answer's (null_score_diff_threshold)")
       ->check(CLI::Range(-1e6, 1e6))
       ->capture_default_str();
   c.add_option("--limit", o->limit, "the first questions alone; 0: all")->check(whole_number(0));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// megalith evaluate answers | tags: scores of heads that mark places and tokens of texts.
+// megalith evaluate answers | tags: scores of extractive question answering and of token
+// classification.
 #pragma once
 
 #include "apps/command.h"

@@ -39,7 +39,7 @@ store::ModelSource open_tagging(const TagOptions& o) {
   return source;
 }
 
-/// What tags of texts are compared with, one number for each token that has one.
+/// Class indices of each word that has a tag, and how many such words each text has.
 struct Compared {
   std::vector<double> labels, predictions, lengths;
 };
@@ -77,12 +77,10 @@ int judge_tags(const TagOptions& o, bool json) {
                         {"--input", source.spec().context, config::Overlong::truncate}, counts);
   if (examples.empty()) throw UserError("{}: has no words with tags", o.input);
   if (counts.truncated + counts.dropped > 0)
-    log::warning(
-        "{}: {} texts are longer than the model's context; what is beyond it does not "
-        "count",
-        o.input, counts.truncated + counts.dropped);
+    log::warning("{}: {} texts are longer than the model's context; words beyond it are not scored",
+                 o.input, counts.truncated + counts.dropped);
   if (counts.unlabelled > 0)
-    log::warning("{}: {} texts do not count: none of their words has a label", o.input,
+    log::warning("{}: {} texts are not scored: none of their words has a tag", o.input,
                  counts.unlabelled);
   std::vector<inference::Reading> readings;
   std::string asked;
@@ -113,11 +111,11 @@ int judge_tags(const TagOptions& o, bool json) {
 }  // namespace
 
 void add_tags(CLI::App& parent, Invocation& invocation) {
-  CLI::App& c =
-      add_command(parent, invocation, "tags",
-                  "precision, recall and F1 of entities, and accuracy of words, that a model tags",
-                  "  megalith evaluate tags --checkpoint bert-ner --input test.conll\n"
-                  "  megalith evaluate tags --checkpoint bert-ner --input test.jsonl --json\n");
+  CLI::App& c = add_command(
+      parent, invocation, "tags",
+      "precision, recall and F1 of entities and accuracy of words (token classification)",
+      "  megalith evaluate tags --checkpoint bert-ner --input test.conll\n"
+      "  megalith evaluate tags --checkpoint bert-ner --input test.jsonl --json\n");
   auto o = std::make_shared<TagOptions>();
   o->checkpoint.declare(c);
   o->checkpoint.declare_adapter(c);

@@ -260,7 +260,7 @@ void add_serve(CLI::App& app, Invocation& invocation) {
   c.add_option(
        "--adapter", o->adapters,
        "NAME=DIR: an adapter of PEFT's (LoRA, DoRA, IA3, virtual tokens) or of AdapterHub's "
-       "(bottlenecks) that requests have by naming it as their model (repeatable)")
+       "(bottleneck adapters) that requests select as their model (repeatable)")
       ->take_all()
       ->allow_extra_args(false);
   c.add_option("--context", o->context, "tokens of prompt and text; default: the model's")

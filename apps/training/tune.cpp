@@ -48,14 +48,14 @@ models::ModelSpec tuned_model(const store::ModelSource& model, const config::Rec
   return model.spec();
 }
 
-/// Of an encoder-decoder what its decoder reads of a sample.
+/// Checks the lengths of an encoder-decoder's two sides.
 void check_answers(const models::ModelSpec& model, const config::Recipe& recipe) {
   const int64_t length = recipe.tune.answer_length;
   if (!model.is_encoder_decoder()) {
     if (length > 0)
       throw UserError(
-          "recipe: tune.answer_length is of encoder-decoders, and model.family {} is none; take it "
-          "out of the recipe",
+          "recipe: tune.answer_length is for encoder-decoders, and model.family {} is not one; "
+          "take it out of the recipe",
           model.family);
     return;
   }
@@ -66,7 +66,7 @@ void check_answers(const models::ModelSpec& model, const config::Recipe& recipe)
   if (length == 1 || recipe.train.sequence_length == 1)
     throw UserError(
         "recipe: train.sequence_length and tune.answer_length leave no room for a text and its "
-        "end; set 2 and more");
+        "end; set at least 2");
 }
 
 /// What a recipe says of the model and only the model can tell.
@@ -127,7 +127,7 @@ std::shared_ptr<const void> compare_with_start(const Samples& training, const Sa
   return reference;
 }
 
-/// What reads the adapter that a run has trained.
+/// The commands that read the adapter which a run has trained, for the log.
 std::string_view who_takes_it(const config::Recipe& recipe) {
   if (!recipe.classifies()) return "generate, evaluate and serve take it as --adapter";
   switch (recipe.tune.task) {
@@ -141,8 +141,8 @@ std::string_view who_takes_it(const config::Recipe& recipe) {
   return "evaluate classify takes it as --adapter, its head with it";
 }
 
-/// The newest checkpoint of a run that is over, or the best that it kept, as PEFT's folder beside
-/// its report.
+/// Writes the adapter of the newest checkpoint of a run that is over, or of the best that it kept,
+/// as a folder beside its report.
 void write_adapter(const config::Recipe& recipe, const tune::AddedParameters& added) {
   const std::filesystem::path run = recipe.run.out;
   const auto newest = checkpoint::find_newest(run / "checkpoints", false);
@@ -153,7 +153,7 @@ void write_adapter(const config::Recipe& recipe, const tune::AddedParameters& ad
             best ? fmt::format(", of step {}", best->step()) : "", who_takes_it(recipe));
 }
 
-/// What trains beside the model, and how that is held meanwhile.
+/// Logs what trains beside the model, and how the frozen weights are held.
 void describe(const tune::AddedParameters& added, const config::Recipe& recipe,
               const store::ModelSource& model) {
   log::info("{}", added.description);

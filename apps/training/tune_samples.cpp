@@ -45,13 +45,13 @@ int32_t end_id_of(const store::ModelSource& model, const std::string& where) {
   return *end;
 }
 
-/// An answer that a decoder begins is a text of its own.
+/// The token that an encoder-decoder's decoder begins with; nothing of other models.
 std::optional<int32_t> decoder_start_of(const models::ModelSpec& model) {
   if (!model.is_encoder_decoder()) return std::nullopt;
   return narrow<int32_t>(model.decoder_start);
 }
 
-/// How long both sides of the examples may be.
+/// How long the examples may be, of an encoder-decoder on both sides.
 tune::LengthRule length_rule(const config::Recipe& recipe, const char* key,
                              const store::ModelSource& model) {
   const int64_t length =
@@ -80,7 +80,7 @@ auto with_form(const config::Recipe& recipe, const store::ModelSource& model, co
   return read(form);
 }
 
-/// Of questions each window is an example: in which of its tokens the answer begins and ends.
+/// Each window of a question is an example, whose target is the answer's first and last token.
 std::vector<tune::Example> read_questions(const std::vector<std::string>& files,
                                           const text::Tokenizer& tokenizer,
                                           const questions::WindowRule& rule,
@@ -104,7 +104,7 @@ std::vector<tune::Example> read_questions(const std::vector<std::string>& files,
   return examples;
 }
 
-/// Of texts or words with their classes, or questions with their answers.
+/// The examples of a classifier, as tune.task says.
 std::vector<tune::Example> read_classified(const std::vector<std::string>& files,
                                            const config::Recipe& recipe,
                                            const store::ModelSource& model,
@@ -151,11 +151,11 @@ void say_sizes(const Source& source, const char* units, int64_t count, const tun
                  counts.dropped, counts.truncated);
   }
   if (counts.unlabelled > 0)
-    log::warning("{}: {} texts left out: none of their words has a label", rule.key,
+    log::warning("{}: {} texts left out: none of their words has a tag", rule.key,
                  counts.unlabelled);
 }
 
-/// And of an encoder what it reads of them.
+/// Likewise what an encoder reads of them.
 void say_read(const tune::ExampleSource& source, const tune::LengthRule& rule) {
   if (rule.most_read == 0) return;
   log::info("{}: of each sample an encoder reads {} tokens, {} of all ({:.1f} % full)", rule.key,

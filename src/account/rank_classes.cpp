@@ -10,8 +10,8 @@ namespace megalith::account {
 
 namespace {
 
-/// Of the layer's parameters, those beside its products among them, which are trained, how many
-/// numbers each has, and how it is stored if not as all others.
+/// Of each parameter of the layer, those beside its products included: whether it trains, its
+/// elements, and its format where that is declared.
 std::vector<int64_t> parameters_of(const engine::Settings& settings, int64_t layer) {
   if (settings.frozen.empty() && settings.formats.empty() && !settings.factors) return {};
   parameters::ParameterSet set(settings.declaration_rule());

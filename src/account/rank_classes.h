@@ -21,8 +21,8 @@ namespace megalith::account {
 using ClassKey = std::vector<int64_t>;
 
 /// Layers of which one stands for the others have equal numbers: [layer]. Their descriptions are
-/// equal, they have as much beside their products, the same of their parameters is trained, and
-/// stored alike.
+/// equal, and so are the sizes, storage formats and trainability of their parameters, those beside
+/// products included.
 std::vector<int64_t> layer_kinds(const engine::Settings& settings);
 
 /// Adds what of a model chunk's layers plans depend on: how many, which kinds, and whether an

@@ -12,10 +12,10 @@ namespace {
 using Json = nlohmann::json;
 using models::ConfigKeys;
 
-/// Keys about the model and the origin, which do not matter.
+/// Keys that name the model and the origin, and change no arithmetic.
 constexpr std::string_view kHarmlessOfHub =
     " hidden_size model_class model_name model_type version label2id ";
-/// Keys of initialisation and training, and details of features that only() refuses.
+/// Keys of initialisation and training, and details of features that are refused anyway.
 constexpr std::string_view kHarmlessOfBottlenecks =
     " adapter_residual_before_ln dropout factorized_phm_W factorized_phm_rule "
     "hypercomplex_nonlinearity init_weights inv_adapter_reduction_factor learn_phm phm_bias "

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a low-rank adapter is (Hu et al. 2022), whoever made it: which products of a model it adds
 // to, y += scale (x A^T) B^T with A [r, I] and B [O, r], of what rank each, and how much; and
-// whether the rows of W + scale B A are then given magnitudes (DoRA, Liu et al. 2024). Products
-// have the names that the model's own folder gives its modules ("model.layers.0.self_attn.q_proj"),
+// whether W + scale B A has its rows rescaled to trained magnitudes (DoRA, Liu et al. 2024).
+// Products have the names that the model's folder gives its modules
+// ("model.layers.0.self_attn.q_proj"),
 // as PEFT does. The values are elsewhere.
 #pragma once
 

@@ -203,13 +203,13 @@ Ia3 ia3_of(const ConfigKeys& keys, const std::string& where, bool takes_heads) {
 
 VirtualPrompt prompt_of(const ConfigKeys& keys, const std::string& where) {
   keys.absent("modules_to_save", "modules that were trained whole");
-  // Of an encoder-decoder peft has as many rows again, unless it is told not to, and reads them no
-  // more: its PeftModelForSeq2SeqLM puts the first ones before what the encoder reads.
+  // For SEQ_2_SEQ_LM peft saves by default a second set of rows, for the decoder, which its
+  // PeftModelForSeq2SeqLM never reads: only the first set goes, before the encoder's input.
   const bool has_encoder = keys.text("task_type", "") == "SEQ_2_SEQ_LM";
   const int64_t parts = keys.integer({"num_transformer_submodules"}, has_encoder ? 2 : 1);
   if (parts != 1 && !(has_encoder && parts == 2))
     throw UserError("{}: num_transformer_submodules must be 1{}", where,
-                    has_encoder ? " or 2" : ": virtual tokens are for decoders");
+                    has_encoder ? " or 2" : " unless task_type is SEQ_2_SEQ_LM");
   VirtualPrompt prompt{keys.size({"num_virtual_tokens"}, 0)};
   if (prompt.tokens < 1 || prompt.tokens > kMostVirtualTokens)
     throw UserError("{}: num_virtual_tokens must be from 1 to {}", where, kMostVirtualTokens);
@@ -231,8 +231,10 @@ PeftConfig parse_peft_config(std::string_view text, const std::string& where, bo
   if (method == kLora) return lora_of(keys, Ordered::parse(text), where, takes_heads);
   if (method == kIa3) return ia3_of(keys, where, takes_heads);
   if (method == kPromptTuning || method == kPTuning) return prompt_of(keys, where);
-  throw UserError("{}: peft_type {} is not supported; this program reads {}, {}, {} and {}", where,
-                  ConfigKeys::shown(method), kLora, kIa3, kPromptTuning, kPTuning);
+  throw UserError(
+      "{}: peft_type {} is not supported; this program reads {}, {}, {} and {}, and AdapterHub's "
+      "bottleneck adapters (key config)",
+      where, ConfigKeys::shown(method), kLora, kIa3, kPromptTuning, kPTuning);
 }
 
 }  // namespace megalith::adapters

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// adapter_config.json as PEFT writes it for LoRA, IA3 and virtual tokens, which are prompt tuning's
-// and, when they are trained, p-tuning's; or AdapterHub for bottlenecks, by the key "config"
-// (bottleneck_config.h). What would change the arithmetic and has
+// adapter_config.json as PEFT writes it for LoRA (DoRA too), IA3 and virtual tokens, which are
+// prompt tuning's and, once trained, p-tuning's; or, known by the key "config", as AdapterHub
+// writes it for bottleneck adapters (bottleneck_config.h). What would change the arithmetic and has
 // no code here is refused by name: other methods, biases, whole modules that were trained,
 // starts that change the base's weights. Source: LoraConfig, IA3Config,
 // PromptTuningConfig and PromptEncoderConfig of peft 0.21.

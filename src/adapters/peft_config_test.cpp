@@ -82,7 +82,7 @@ TEST(PeftConfig, ReadsVirtualTokens) {
   EXPECT_THAT(prompt_fault({{"num_virtual_tokens", nullptr}}), HasSubstr("num_virtual_tokens"));
   EXPECT_THAT(prompt_fault({{"num_virtual_tokens", 1 << 17}}), HasSubstr("from 1 to 65536"));
   EXPECT_THAT(prompt_fault({{"num_transformer_submodules", 2}}),
-              HasSubstr("num_transformer_submodules must be 1: virtual tokens are for decoders"));
+              HasSubstr("num_transformer_submodules must be 1 unless task_type is SEQ_2_SEQ_LM"));
   const Json two = {{"task_type", "SEQ_2_SEQ_LM"}, {"num_transformer_submodules", 2}};
   EXPECT_EQ(parsed_prompt(two).tokens, 8);
   EXPECT_EQ(parsed_prompt(two).unread, 8);

@@ -13,7 +13,7 @@ inline constexpr int64_t kMostVirtualTokens = 1 << 16;
 
 struct VirtualPrompt {
   int64_t tokens = 0;
-  int64_t unread = 0;  // further rows in the file, which are not used
+  int64_t unread = 0;  // rows of the file behind them, which nothing reads
 };
 
 }  // namespace megalith::adapters

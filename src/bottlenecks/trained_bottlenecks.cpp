@@ -14,7 +14,7 @@ using layers::Context;
 using parameters::Init;
 using parameters::Parameter;
 
-/// Of the first matrix, as AdapterHub draws it.
+/// Standard deviation of the first matrix, as AdapterHub draws it (init_weights "bert").
 constexpr double kDeviation = 0.02;
 
 class TrainedBottleneck final : public layers::ProductFactors {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bottleneck adapters (Houlsby et al. 2019), in training: behind each product that ends an
-// attention or an MLP, its bias added, and before a norm of that, dropout and the residual sum. The
-// arithmetic is that of kernels/matmul/bottleneck.h. What the product gave is computed again in
-// backward, with its sum over tensor ranks: it costs the product once more, and keeps nothing
-// beside what the layers keep. The product's bias does not train.
+// Bottleneck adapters (Houlsby et al. 2019) in training: behind each product that ends an attention
+// or an MLP and behind its bias, before any norm of that output, dropout and the residual sum. The
+// arithmetic is that of kernels/matmul/bottleneck.h. Backward recomputes the product's output with
+// its sum over tensor ranks: the product once more, and nothing saved beside what the layers save.
+// The product's bias is frozen.
 //
-// All numbers are f32, whatever the weights are, and whole on every rank, which has the gradients
-// of all tokens: nothing more travels.
+// Parameters are f32, whatever the weights are, and whole on every rank, which has the gradients of
+// all tokens: no further communication.
 #pragma once
 
 #include <array>
@@ -21,8 +21,8 @@ namespace megalith::bottlenecks {
 /// "..adapter_up" [H, R], "..._up_bias" [H], in this order.
 std::array<std::string, 4> parameters_behind(std::string_view weight);
 
-/// For Partition::factors: bottlenecks of this size behind all row products. They begin as nothing:
-/// the second matrix is zero. `dtype`: that of the masters.
+/// For Partition::factors: bottlenecks of this size behind all row products, with the second matrix
+/// zero at the start, so that the model is unchanged. `dtype`: that of the masters.
 layers::MakeFactors bottlenecks_of(int64_t size, DType dtype);
 
 }  // namespace megalith::bottlenecks

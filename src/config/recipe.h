@@ -195,7 +195,7 @@ struct Recipe {
   bool compares() const { return tunes() && tune.objective == TuneObjective::dpo; }
   /// Whether what it tunes becomes a classifier.
   bool classifies() const { return tunes() && tune.objective == TuneObjective::classify; }
-  /// Whether what it tunes learns where in a text the answer to a question stands.
+  /// Whether that is a model for extractive question answering.
   bool answers_questions() const {
     return classifies() && tune.task == ClassifyTask::question_answering;
   }

@@ -95,9 +95,10 @@ void TrainSection::visit(FieldVisitor& v) {
   visit_objective(v);
   v.field("steps", steps, "optimizer steps; one of steps, tokens, epochs, hours is given",
           kGivenOrNot);
-  v.field("tokens", tokens,
-          "tokens to train on, with spans those of the encoder, rounded up to whole steps",
-          kGivenOrNot);
+  v.field(
+      "tokens", tokens,
+      "tokens to train on, of an encoder-decoder those of the encoder, rounded up to whole steps",
+      kGivenOrNot);
   v.field("epochs", epochs, "passes over the data", between(-1, 1e9));
   v.field("hours", hours, "time to train for, in hours", between(-1, 1e6));
   v.field(

@@ -9,7 +9,8 @@
 namespace megalith::config {
 namespace {
 
-/// Methods that are short for all weights and an objective, unless it is said to be another one.
+/// Replaces a method that is short for full and an objective, unless the recipe sets another
+/// objective.
 void name_objective(TuneSection& tune) {
   for (const auto& [method, objective] :
        {std::pair{TuneMethod::dpo, TuneObjective::dpo},

@@ -32,13 +32,13 @@ void TuneSection::visit(FieldVisitor& v) {
   v.field(
       "method", method,
       "full: all weights train; lora: low-rank factors (Hu et al. 2022); ia3: learned vectors (Liu "
-      "et al. 2022); adapter: bottlenecks behind attention and MLP (Houlsby et al. 2019); prompt: "
-      "virtual tokens before texts (Lester et al. 2021); p_tuning: the same made by an encoder "
-      "(Liu et al. 2021); classify and dpo: full with that objective");
+      "et al. 2022); adapter: bottleneck adapters behind attention and MLP (Houlsby et al. 2019); "
+      "prompt: virtual tokens before texts (Lester et al. 2021); p_tuning: the same made by an "
+      "encoder (Liu et al. 2021); classify and dpo: full with that objective");
   v.field(
       "objective", objective,
       "sft: the answers of lines; dpo: which of two answers is preferred (Rafailov et al. 2023); "
-      "classify: classes, as task says, under a head of them, which trains too (full, lora, ia3)");
+      "classify: a classifier for tune.task, whose head trains too (full, lora, ia3)");
   v.field("model", model,
           "the model to tune: a run, a checkpoint, a Hugging Face folder or a GGUF file; of the "
           "section model only dropout counts then, and corpora are not read");
@@ -54,13 +54,13 @@ void TuneSection::visit(FieldVisitor& v) {
   v.field("overlong", overlong, "examples longer than a sample; refuse: the file is no good");
   v.field("answer_length", answer_length,
           "of an encoder-decoder: tokens of a sample that its decoder reads; 0: as many as its "
-          "encoder, train.sequence_length",
+          "encoder reads, train.sequence_length",
           between(0, 1 << 28));
-  v.field("quantize", quantize,
-          "weights beside which others train (lora, ia3, adapter, prompt, p_tuning), in memory: "
-          "stored: as the model's files have them, q8_0, q4_0, q4_1 blocks as blocks; else rounded "
-          "to blocks of 8 or 4 bits (QLoRA, Dettmers et al. 2023), tables of tokens and of logits "
-          "to q8_0");
+  v.field(
+      "quantize", quantize,
+      "how frozen weights are held (lora, ia3, adapter, prompt, p_tuning); stored: as in the "
+      "model's files, blocks of q8_0, q4_0 and q4_1 as blocks; else quantized to blocks of 8 or "
+      "4 bits (QLoRA, Dettmers et al. 2023), tables of tokens and of logits to q8_0");
   visit_beside(v);
   visit_classes(v);
   visit_virtual_tokens(v);
@@ -82,21 +82,23 @@ void TuneSection::visit_beside(FieldVisitor& v) {
   v.field("alpha", alpha, "scale of the factors' product: alpha / rank (lora)", between(0, 1e6));
   v.field("dropout", dropout, "of what the factors read (lora)", from_below(0, 1));
   v.field("rslora", rank_stabilised, "alpha / sqrt(rank) (lora, Kalajdzievski 2023)");
-  v.field("dora", magnitudes, "magnitudes beside the factors (lora, Liu et al. 2024)");
+  v.field("dora", magnitudes,
+          "DoRA: trained magnitudes beside the factors (lora, Liu et al. 2024)");
   v.field("targets", targets,
           "modules, whole or from a point on; empty: all (lora), PEFT's of the family (ia3)");
   v.field("adapter_dim", adapter_dim, "size of the bottlenecks (adapter)", between(1, 1 << 16));
 }
 
 void TuneSection::visit_classes(FieldVisitor& v) {
-  v.field("task", task,
-          "what classes are said of (classify): whole texts; each word of a text; or, "
-          "question_answering, where the answer begins and ends in a text");
+  v.field(
+      "task", task,
+      "what is predicted (classify): a class of each text or pair; a class of each word; or the "
+      "span of a text that answers a question");
   v.field("labels", labels,
-          "names of the classes in order (classify); of one, numbers are learned of whole texts");
+          "names of the classes in order (classify); a single name: regression on whole texts");
   v.field("stride", stride,
-          "tokens that the windows share which a text too long for a sample is cut into (task: "
-          "question_answering)",
+          "tokens that neighbouring windows of a text share, where it is too long for a sample "
+          "(task: question_answering)",
           between(0, 1 << 20));
 }
 

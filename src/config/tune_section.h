@@ -11,14 +11,15 @@ using settings::format_as;
 using settings::name_of;
 
 enum class TuneMethod : uint8_t { full, lora, ia3, adapter, p_tuning, prompt, classify, dpo };
-/// What classes are said of: whole texts, each of their words, or the places where an answer to a
-/// question begins and ends.
+/// What a classifier predicts: a class of each text, a class of each word, or the span of a text
+/// that answers a question.
 enum class ClassifyTask : uint8_t {
   sequence_classification,
   token_classification,
   question_answering
 };
-/// What is learned of a line: its answer, which of two is preferred, or the class of its text.
+/// What is learned of an example: its answer, which of two answers is preferred, or what `task`
+/// says.
 enum class TuneObjective : uint8_t { sft, dpo, classify };
 /// What the rows of virtual tokens begin as.
 enum class PromptInit : uint8_t { vocabulary, text, random };
@@ -26,7 +27,7 @@ enum class PromptInit : uint8_t { vocabulary, text, random };
 enum class PromptEncoderKind : uint8_t { mlp, lstm, embedding };
 /// What becomes of examples that are longer than a sample.
 enum class Overlong : uint8_t { drop, truncate, refuse };
-/// How weights are held that something trains beside: as the model's files have them, or in blocks.
+/// How frozen weights are held beside what trains: as in the model's files, or in blocks.
 enum class FrozenWeights : uint8_t { stored, q8_0, q4_0, q4_1 };
 
 }  // namespace megalith::config
@@ -97,7 +98,7 @@ struct TuneSection {
   bool has_virtual_tokens() const {
     return method == TuneMethod::prompt || method == TuneMethod::p_tuning;
   }
-  /// Whether what trains lies beside weights that stay.
+  /// Whether what trains lies beside frozen weights.
   bool trains_beside() const {
     return method == TuneMethod::lora || method == TuneMethod::ia3 ||
            method == TuneMethod::adapter || has_virtual_tokens();

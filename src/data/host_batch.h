@@ -45,7 +45,8 @@ struct HostTokens {
 /// Of an encoder-decoder: the decoder's tokens, which have the losses.
 struct HostBatch : HostTokens {
   // Targets and weights are of what the model's head makes losses of: tokens, or whole sequences
-  // (one of each instead of T; of spans two targets). Corpora give those of tokens, weight 0 or 1.
+  // (one of each instead of T; of answer spans two targets, the indices of the first and the last
+  // token in the sequence). Corpora give those of tokens, weight 0 or 1.
   std::vector<int32_t> targets_T;
   std::vector<float> target_numbers;  // instead, of heads that predict numbers: unit after unit
   std::vector<float> loss_weight_T;
@@ -60,7 +61,7 @@ struct HostBatch : HostTokens {
   /// the decoder looks at sequence i of the encoder.
   HostTokens encoder;
 
-  /// clear(), for `count` samples that somebody appends, without anything of losses either.
+  /// clear() for `count` samples, which the caller appends; clears targets and weights too.
   void begin(int64_t first, int64_t count, int64_t length);
   int64_t num_compared() const { return static_cast<int64_t>(compared_rows.size()) / 3; }
 };

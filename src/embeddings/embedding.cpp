@@ -70,8 +70,8 @@ void Embedding::add_virtual(Context& context, const Batch& batch, View y_TE) con
   });
 }
 
-/// Rows of this rank's part of the table of tokens, of all tokens. A table in blocks that something
-/// trains beside stands for numbers of another type (Parameter::widens_to): y may have a wider one.
+/// Rows of this rank's part of the table of tokens, of all tokens. Those of a frozen table in
+/// blocks are rounded to Parameter::widens_to first, which may be narrower than y.
 void Embedding::look_up_rows(Context& context, const Batch& batch, View y_TE) const {
   const DType numbers = tokens_->widens_to().value_or(y_TE.dtype());
   const bool is_wider = is_half(numbers) && numbers != y_TE.dtype();

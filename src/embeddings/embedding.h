@@ -51,11 +51,11 @@ class Embedding {
   /// all.
   void backward(Context& context, const Batch& batch, View dy_TH,
                 const EmbeddingSaved& saved) const;
-  /// Of an encoder-decoder, whose embedding is its table of tokens, and of virtual ones that its
-  /// encoder reads: of a batch and of that. The tables' gradients accumulate; dy_TH and
-  /// dencoder_TH, of the rank's own tokens and the activations' type, are used up. Sums go sequence
-  /// by sequence, first over the encoder's tokens, so that they depend neither on micro-batches nor
-  /// on what else a sample holds. With sequence parallelism collective over the tensor ranks.
+  /// Of an encoder-decoder, whose embedding is its table of tokens and that of the virtual tokens
+  /// which its encoder reads: both streams of a batch. The tables' gradients accumulate; dy_TH and
+  /// dencoder_TH, of the rank's own tokens and the activations' type, are overwritten. Sums go
+  /// sequence by sequence, the encoder's tokens first, so that they depend neither on micro-batches
+  /// nor on what else a sample holds. With sequence parallelism collective over the tensor ranks.
   void backward_both(Context& context, const Batch& batch, View dy_TH, View dencoder_TH) const;
 
   parameters::Parameter& tokens() const { return *tokens_; }

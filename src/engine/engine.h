@@ -36,8 +36,8 @@ struct SampleLosses {
   std::vector<double> sums;   // of loss x weight
   std::vector<double> pairs;  // loss of its sentence pair, where the head asks about them
   std::vector<double> told;   // weighted sums of what is told of its units: all of each sample
-  /// Of a head with one answer for each unit: see predictions_of, targets_of, and where units are
-  /// tokens answers_of.
+  /// Of a head with one prediction for each unit (Engine::predicts): see predictions_of,
+  /// targets_of and, where units are tokens, answers_of.
   std::vector<double> predictions = {}, targets = {}, answers = {};
 };
 
@@ -92,7 +92,7 @@ class Engine {
   const Settings& settings() const { return model_.settings(); }
   /// How the loss values of batches lie.
   const LossValues& losses() const { return losses_; }
-  /// Whether sample_losses has predictions: the head answers once for each sequence, or token.
+  /// Whether sample_losses has predictions: the head predicts one class or value of each unit.
   bool predicts() const;
   const parallel::Mesh& mesh() const { return model_.mesh(); }
   device::Device& device() { return model_.device(); }

@@ -78,7 +78,7 @@ std::vector<double> predictions_of(const data::HostBatch& batch, std::span<const
                                    int64_t outputs);
 /// What is right, likewise.
 std::vector<double> targets_of(const data::HostBatch& batch);
-/// How many of these belong to each sequence that has some, where units are tokens.
+/// Where units are tokens: how many of these belong to each sequence that has any, in order.
 std::vector<double> answers_of(const data::HostBatch& batch);
 
 /// What the data ranks of the last stage have, rank by rank; equal on all. Collective over data and

@@ -59,8 +59,8 @@ struct Settings {
   /// Weights are then no part of a training state.
   layers::MakeFactors factors;
   layers::VirtualTokens virtual_tokens;  // likewise before texts (prompts/)
-  /// Whether the model's head trains with them, as part of what they add, in the masters' type:
-  /// what is said with it then is what trained.
+  /// Whether the model's head trains with them, as PEFT's modules_to_save do: part of what they
+  /// add, stored in the masters' type, so that what is evaluated is what trained.
   bool trains_head = false;
   /// Losses are of pairs of answers; absent: what the model's head makes of its units.
   std::optional<layers::PreferenceLoss> preferences;

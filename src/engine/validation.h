@@ -11,9 +11,8 @@
 
 namespace megalith::engine {
 
-/// As StepResult says; of a head that answers once for each unit (Engine::predicts) all that it
-/// said, in order, and what was right; where units are tokens also how many answers each sequence
-/// has.
+/// As StepResult says; of a head with one prediction for each unit (Engine::predicts) also all
+/// predictions and targets, in order, and where units are tokens how many each sequence has.
 struct ValidationLoss {
   double loss = 0;
   std::optional<double> pair_loss;
@@ -21,9 +20,10 @@ struct ValidationLoss {
   std::vector<double> predictions = {}, targets = {}, answers = {};
 };
 
-/// This data rank's part of the first `samples` samples, micro-batch after micro-batch, into
-/// `pass`; rank by rank is then sample by sample. False if `stop`, which is asked before each
-/// micro-batch of the largest part and answers alike on all ranks, says so.
+/// Calls `pass` with this data rank's part of the first `samples` samples, micro-batch after
+/// micro-batch: what the ranks gather, rank by rank, is in the order of samples. False when
+/// stopped: `stop` is asked before each micro-batch of the largest part, and answers alike on all
+/// ranks.
 bool pass_over(const Engine& engine, const data::BatchSource& source, int64_t samples,
                FunctionRef<bool()> stop, FunctionRef<void(const data::HostBatch& batch)> pass);
 

@@ -32,8 +32,8 @@ class Writing {
 
   const Request& request() const { return request_; }
   Sequence& sequence() { return sequence_; }
-  /// Virtual tokens that the sequence's begin with, which nobody chose and nothing looks at; none
-  /// where an encoder reads them.
+  /// Virtual tokens at the beginning of the sequence, which no penalty, stop text or
+  /// log-probability sees; none where an encoder reads them.
   size_t before_text() const { return virtual_; }
   /// The prompt's tokens, behind them.
   size_t prompt() const { return prompt_; }

@@ -16,7 +16,7 @@ namespace {
 /// From outputs to losses and, in the memory of the outputs, to their gradient.
 struct LossCall {
   const Batch& batch;
-  View y_UO;  // of spans [T, O]
+  View y_UO;  // of question_answering [T, O]
   View loss_U;
   bool has_gradient = false;
   float z_loss = 0;
@@ -103,7 +103,7 @@ constexpr std::string_view kGathered = "head.rows";
 
 }  // namespace
 
-/// One row for each unit, or each token, and what becomes of it.
+/// One row for each unit, or each token of a head with outputs for tokens, and what becomes of it.
 struct SequenceHead::Pooled {
   device::Tensor row_UH, dense_UH, y_UO;
   HeadRows transformed;

@@ -4,8 +4,8 @@
 //   sequence_classification   o are logits of classes; loss = -log softmax(o)[target]
 //   sequence_regression       loss = mean over o of (o - target)^2
 //   token_classification      as of sequences, of each token's own row
-//   question_answering        of each token's row two outputs: where an answer begins, and where it
-//                             ends among the sequence's tokens (kernels/cross_entropy/span_loss.h)
+//   question_answering        start and end logits of each token's own row; the loss is of the
+//                             answer span in its sequence (kernels/cross_entropy/span_loss.h)
 //   none                      no outputs and no loss: a model that gives rows (Head::last_hidden)
 // From the pooled rows on all is f32, whatever activations are stored in, and the same on every
 // tensor rank: outputs are few, so their weights are whole everywhere, nothing travels. Products of
@@ -16,9 +16,9 @@
 
 namespace megalith::layers {
 
-/// A unit is a sequence of the batch. targets: i32 [U] ([U, O] of spans), or f32 [U, O];
-/// loss_weight: [U]. U is what the batch may have (LossShape::values): rows beyond its sequences
-/// are pooled to zero.
+/// A unit is a sequence of the batch, or a token of it (token_classification). targets: i32 [U]
+/// ([U, O] of spans), or f32 [U, O]; loss_weight: [U]. U is what the batch may have
+/// (LossShape::values): rows beyond its sequences are pooled to zero.
 class SequenceHead final : public Head {
  public:
   /// Declares, with a dense layer, "head.dense", and "head.output": weight and bias (behind

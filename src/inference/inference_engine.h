@@ -56,8 +56,8 @@ class InferenceEngine {
 
   engine::ShardedModel& model() { return model_; }
   const models::ModelSpec& spec() const { return model_.spec(); }
-  /// Tokens of a text that it reads at most: those behind its virtual ones, which all stands behind
-  /// that one stack or an encoder reads (ShardedModel::virtual_tokens), are the text's.
+  /// Most tokens of a text, of an encoder-decoder of what its encoder reads: the model's context
+  /// less the virtual tokens that stand before it (ShardedModel::virtual_tokens).
   int64_t context() const { return spec().context - model_.virtual_tokens(); }
 
   /// log p(ids[i + 1] | ids[0 .. i]) for every i, in one pass; 1 <= n <= context() ids. Collective;
@@ -112,7 +112,7 @@ class InferenceEngine {
   std::vector<int32_t> virtual_ids(const layers::Adapter* adapter = nullptr) const {
     return layers::virtual_ids(spec().vocab, model_.virtual_tokens(adapter));
   }
-  /// What is read of a text, behind the virtual tokens.
+  /// The virtual tokens, and the text behind them.
   std::vector<int32_t> behind_virtual(std::span<const int32_t> ids,
                                       const layers::Adapter* adapter = nullptr) const {
     std::vector<int32_t> all = virtual_ids(adapter);

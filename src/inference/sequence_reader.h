@@ -30,7 +30,7 @@ void require_masked_head(const models::ModelSpec& spec);
 /// UserError unless the model has outputs beside logits: classes, or numbers.
 void require_outputs(const models::ModelSpec& spec);
 
-/// UserError when one of the outputs of some sequences is not finite: of such there is no largest.
+/// UserError when an output is not finite: a NaN has no place in an order.
 void require_finite(std::span<const std::vector<std::vector<double>>> outputs);
 
 /// UserError where virtual tokens stand before texts.
@@ -42,8 +42,8 @@ class SequenceReader {
   /// A pooled row of the last hidden state (Decoder::last_hidden) for each sequence.
   std::vector<std::vector<double>> embed(std::span<const Reading> readings,
                                          kernels::Pooling pooling);
-  /// For each sequence the outputs of the head: one row of a head of sequences, one for each token
-  /// of one of tokens or spans.
+  /// For each sequence the outputs of the head: one row, or one for each token where
+  /// layers::reads_each_token.
   std::vector<std::vector<std::vector<double>>> outputs(std::span<const Reading> readings);
   /// log p(ids[i] | all others) for every i: of the sequence with `mask_id` in place i.
   std::vector<double> masked_scores(const Reading& reading, int32_t mask_id);

@@ -4,11 +4,11 @@
 //   y = round(y + (x a) b)          a [I, R], b [R, O], kept as [P, O]: f32, the scale is in b
 // learned vectors that multiply a product's outputs or its inputs (Liu et al. 2022),
 //   y = round(y * l)                x = round(x * l)                     l [O] or [I]: f32
-// after the product and its bias, before an activation; with magnitudes of outputs (Liu et al.
-// 2024, low_rank/row_norms.h), of a y without the bias b',
+// after the product and its bias, before an activation; with magnitudes of outputs (DoRA, Liu et
+// al. 2024, low_rank/row_norms.h) before the bias b',
 //   y = round(round(y + (x a) b) * s) + b'     s [O]: f32, magnitude / norm of the row of w + b a
-// a bottleneck behind a row product (Houlsby et al. 2019, kernels/matmul/bottleneck.h); or what
-// virtual tokens before a text are (layers/virtual_tokens.h). The sums are f32 chains in increasing
+// a bottleneck adapter behind a row product (Houlsby et al. 2019, kernels/matmul/bottleneck.h); or
+// virtual tokens before a text (layers/virtual_tokens.h). The sums are f32 chains in increasing
 // index (kernels/matmul/low_rank.h), that over I cut into canonical shards where the product's is.
 // A row's result depends on nothing but the row and its adapter: not on the other rows, what else
 // is loaded, or the layout. Rows without an adapter keep the bits of the product.
@@ -33,9 +33,9 @@ namespace megalith::layers {
 /// The table of tokens, by which adapters have virtual tokens.
 inline constexpr std::string_view kTokenTableName = "embedding.weight";
 
-/// Of an adapter of a product: R, the rows of b as it is packed (kernels/matmul/low_rank.h), and
-/// whether outputs have magnitudes; or which vector it has, without a rank; or the size of the
-/// bottleneck behind it; or of the table of tokens, how many virtual ones.
+/// What an adapter has at one product: R, the rows of b as it is packed (kernels/matmul/low_rank.h)
+/// and whether outputs have magnitudes; or a vector, without a rank; or the size of the bottleneck
+/// behind it; or, at the table of tokens, the number of virtual tokens.
 struct AdapterRank {
   enum class Vector : uint8_t { none, of_inputs, of_outputs };
   AdapterRank() = default;
@@ -72,7 +72,7 @@ class Adapter {
   struct Factors {
     device::Tensor a_IR, b_PO;                    // this rank's part
     std::vector<kernels::LowRankBlock> blocks{};  // of b; none: it is not packed
-    device::Tensor scale_O{};                     // beside them; absent: nothing
+    device::Tensor scale_O{};                     // beside them, with magnitudes; else absent
     device::Tensor input_I{}, output_O{};         // instead: what multiplies; absent: nothing
     device::Tensor virtual_PE{};                  // instead: of the table of tokens
     // Instead: of a bottleneck, whole on every rank.

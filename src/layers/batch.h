@@ -108,7 +108,7 @@ struct Batch {
   /// Of each unit of loss (heads/head.h): of the T tokens in order, or of the sequences,
   /// cu_seqlens' order, followed by as many of weight 0 as the batch might have had more. Of pairs
   /// see ComparedAnswers.
-  ConstView targets_T;      // i32 [units], or [units, numbers], f32 too; absent for inference
+  ConstView targets_T;      // i32 [units]; or i32 or f32 [units, numbers]; absent for inference
   ConstView loss_weight_T;  // f32 [units]
   float loss_scale = 1;     // 1 / global weight of the step
   PredictedTokens predicted;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the bias of a product comes: in it, or behind what scales what it gives
-// (ProductFactors::comes_before_bias, Adapter::Factors::scale_O).
+// Where the bias of a product is added: in the product, or behind what scales its output (DoRA:
+// ProductFactors::comes_before_bias, Adapter::Factors::scale_O).
 #pragma once
 
 #include "kernels/elementwise/pointwise.h"
@@ -13,8 +13,8 @@ inline bool comes_before_bias(const ProductFactors* factors) {
   return factors != nullptr && factors->comes_before_bias();
 }
 
-/// Calls body(first row, rows, their bias) for all rows: absent where what lies beside the product
-/// comes before it.
+/// Calls body(first row, rows, their bias) for all rows, run by run; the bias is absent where it is
+/// to be added later.
 template <typename Body>
 void for_each_bias(const Context& context, const Batch& batch, const parameters::Parameter& weight,
                    const ProductFactors* factors, ConstView bias_O, int64_t rows,
@@ -27,7 +27,7 @@ void for_each_bias(const Context& context, const Batch& batch, const parameters:
                     });
 }
 
-/// y = f(y, x), and the bias that comes behind it.
+/// y = f(y, x), then the bias if it comes behind.
 inline void run_factors(Context& context, const Batch& batch, const ProductFactors& factors,
                         ConstView x_TI, ConstView bias_O, View y) {
   factors.forward(context, batch, x_TI, y);

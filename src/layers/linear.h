@@ -117,7 +117,7 @@ class RowLinear {
   int64_t local_inputs() const { return weight_->local_shape()[1]; }
 
  private:
-  /// What the product itself gives, of all tokens. Collective.
+  /// Recomputes the product's own output, [T, O] of all tokens. Collective.
   device::Tensor output(Context& context, const Batch& batch, ConstView x_TI, DType dtype) const;
   parameters::Parameter* weight_;
   parameters::Parameter* bias_ = nullptr;

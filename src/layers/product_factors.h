@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What trains beside the weight of a product, as low-rank factors (low_rank/) and learned vectors
-// (ia3/) do: layers run it and know no more of it.
+// What trains beside the weight of a product: low-rank factors (low_rank/), learned vectors (ia3/)
+// or a bottleneck adapter behind it (bottlenecks/). Layers run it and know no more of it.
 #pragma once
 
 #include <functional>
@@ -25,21 +25,22 @@ class ProductFactors {
   /// y = f(y, x), before an activation. x_TI: what the layer was given, of all tokens; y: of all
   /// tokens, or those that the rank has of a row product. Collective.
   virtual void forward(Context& context, const Batch& batch, ConstView x_TI, View y) const = 0;
-  /// The gradient of what the product itself gave, in `made`; or dy_TO. Of a row product whose
-  /// output backward reads, z_TO is that. Gradients of parameters that it works out on the way
+  /// The gradient of the product's own output, in `made`; or dy_TO. z_TO is that output, of a row
+  /// product with reads_output(), else absent. Parameter gradients that it computes on the way
   /// accumulate, so it is called once in a backward. Collective.
   virtual ConstView output_gradient(Context&, ConstView dy_TO, ConstView /*z_TO*/,
                                     device::Tensor&) const {
     return dy_TO;
   }
-  /// Whether backward reads what the product itself gave, which is computed again then: z_TO, of
-  /// all tokens, with its bias unless that comes behind. It may be overwritten. Collective.
+  /// Whether backward reads the product's own output, which is then recomputed: z_TO, of all
+  /// tokens, with the bias unless comes_before_bias(). add_output_gradients() accumulates the
+  /// gradients of parameters that need it, and may overwrite it. Collective.
   virtual bool reads_output() const { return false; }
   virtual void add_output_gradients(Context&, const Batch&, ConstView /*dy_TO*/, ConstView /*x_TI*/,
                                     View /*z_TO*/) const {}
-  /// Gradients of its parameters accumulate, and dx, that of what the product read, becomes that of
-  /// x. dz_TO is that of output_gradient(), x_TI what the layer was given, both of all tokens; dx:
-  /// of all, or those that the rank has of a column product's. Collective.
+  /// Parameter gradients accumulate, and dx, on entry the gradient of what the product read,
+  /// becomes that of x. dz_TO is output_gradient()'s, x_TI what the layer was given, both of all
+  /// tokens; dx: of all, or those that the rank has of a column product's. Collective.
   virtual void backward(Context& context, const Batch& batch, ConstView dz_TO, ConstView x_TI,
                         View dx) const = 0;
 };

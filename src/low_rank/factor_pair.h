@@ -23,7 +23,7 @@ class FactorPair final : public layers::ProductFactors {
                 ConstView x_TI, View dx) const override;
 
   ConstView first_RI() const { return a_->compute(); }
-  /// s b of the rank's outputs, [R, O] with its zeros.
+  /// s b of the rank's outputs, f32 [R, O] in workspace, with its zeros.
   device::Tensor scaled_second(layers::Context& context) const;
 
  private:
@@ -38,7 +38,7 @@ class FactorPair final : public layers::ProductFactors {
   device::Tensor gradient_of_h(layers::Context& context, ConstView dy_TO) const;
   /// [R, O] of packed; absent where that is the same.
   device::Tensor spread(layers::Context& context, ConstView packed_PO) const;
-  /// db += h^T dy: the chains go on from what is there.
+  /// db += h^T dy; h has been scaled.
   void add_second_gradient(layers::Context& context, ConstView h_TR, ConstView dy_TO) const;
 
   parameters::Parameter *a_ = nullptr, *b_ = nullptr;

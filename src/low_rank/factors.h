@@ -34,10 +34,10 @@ struct FactoredProducts {
   std::map<std::string, ProductRanks, std::less<>> products;  // by weight
   double scale = 1;
   double dropout = 0;           // of what the factors read, in training
-  bool has_magnitudes = false;  // of outputs, too (magnitudes.h); nothing is dropped then
+  bool has_magnitudes = false;  // of outputs, too (magnitudes.h); needs dropout 0
 };
 
-/// Whether a parameter is a factor, or the magnitudes, by its name.
+/// Whether a name is that of a factor or of magnitudes.
 bool is_factor(std::string_view parameter);
 /// "layers.0.mlp.down.lora_a" of "layers.0.mlp.down.weight", and the others.
 std::string first_factor(std::string_view weight);

@@ -11,7 +11,7 @@
 namespace megalith::low_rank {
 namespace {
 
-/// Rows at a time: about a megabyte of them.
+/// Rows that are widened at once: a megabyte in f32, but no fewer than 16.
 int64_t rows_at_once(const Shape& weight) {
   constexpr int64_t kElements = 1 << 18, kLeast = 16;
   return std::min(weight[0], std::max(kLeast, kElements / std::max<int64_t>(1, weight[1])));

@@ -21,9 +21,10 @@ struct AnswerScore {
   double exact_match = 0;
   double f1 = 0;
 };
-/// Both. `may_be_none`: as the script of SQuAD 2.0 (Rajpurkar et al. 2018), where questions may
-/// have no answer: right ones that normalise to nothing do not count, and without any other an
-/// answer that does so is right. Else there is at least one right answer.
+/// Both. With `may_be_none` as the script of SQuAD 2.0 (Rajpurkar et al. 2018) scores, where
+/// questions may be unanswerable: right answers that normalise to nothing do not count, and where
+/// no other is left, only an answer that normalises to nothing is right. Without it, as version
+/// 1.1: there is at least one right answer.
 AnswerScore answer_score(std::string_view answer, std::span<const std::string> right,
                          bool may_be_none);
 

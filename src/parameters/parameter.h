@@ -121,9 +121,9 @@ class Parameter {
     return local.reshape(Shape{local_elements()}).rows(owned_.begin, owned_.count);
   }
   Format format() const { return format_; }
-  /// Of what is in blocks beside something that trains: the type of the numbers that stand for it
-  /// in every pass (layers/widened.h), which is that of the set's other weights. Else absent:
-  /// kernels read what is stored.
+  /// Of a frozen weight in blocks, in a set that trains: the type that every pass dequantises it to
+  /// (layers/widened.h), which is that of the set's other weights. Else absent: kernels read what
+  /// is stored.
   std::optional<DType> widens_to() const { return widens_to_; }
   /// Of [local shape]: what kernels read.
   Weight compute() const { return {compute_, format_, local_shape(), version()}; }

@@ -108,7 +108,7 @@ class ParameterSet {
   }
 
   /// Fills masters from (seed, name, global element), then the compute copies: every layout draws
-  /// the same values. Local; overwrites. What is in blocks is left as it is: it comes from a model.
+  /// the same values. Local; overwrites. Blocks are left alone: they are loaded.
   void initialise(device::Device& device, uint64_t seed);
   /// Copies masters into compute representations, rounded once. Local; queued. Needs whole masters:
   /// where they are spread over owners, use `load`.

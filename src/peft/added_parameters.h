@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a method of tuning trains beside a model whose own weights stay as they are, from the recipe
-// to PEFT's folder, or AdapterHub's.
+// What a method of tuning trains beside a frozen model, from the recipe to PEFT's folder, or
+// AdapterHub's.
 #pragma once
 
 #include <filesystem>
@@ -18,13 +18,13 @@ namespace megalith::tune {
 struct AddedParameters {
   std::string description;                                 // how many, of what
   std::function<void(engine::Settings& settings)> add_to;  // a run's
-  /// Replaces the folder's files, durably, by what a checkpoint has of them, in f32. SystemError
-  /// when the folder cannot be written.
+  /// Writes the folder's files, durably, from a checkpoint, in f32. IntegrityError naming the
+  /// tensor that the checkpoint lacks; SystemError when the folder cannot be written.
   std::function<void(const std::filesystem::path& folder, const checkpoint::Reader& reader)> write;
 };
 
-/// Nothing for methods that train the weights. UserError when tune.targets has a name that means
-/// nothing in the model.
+/// Nothing for methods that train the weights. UserError when tune.targets has a name that no
+/// module of the model has, or the method is not built for such a model.
 std::optional<AddedParameters> added_parameters(const config::TuneSection& tune,
                                                 const models::ModelSpec& spec, int tensor_shards);
 

@@ -18,7 +18,7 @@ namespace {
 constexpr char kHubConfigName[] = "adapter_config.json", kHubTensorsName[] = "adapter.safetensors";
 constexpr char kAdapterName[] = "tuned";
 
-/// AdapterHub makes the size of this: hidden divided by it, rounded down.
+/// AdapterHub derives the size from this: hidden divided by it, rounded down.
 double reduction_factor(int64_t hidden, int64_t size) {
   const auto h = static_cast<double>(hidden), r = static_cast<double>(size);
   return hidden % size == 0 ? h / r : h / (r + 0.5);
@@ -57,7 +57,8 @@ BottleneckModules bottleneck_modules(const config::TuneSection& tune, const mode
                                      int tensor_shards) {
   if (!spec.is_causal() || spec.is_encoder_decoder()) {
     throw UserError(
-        "recipe: tune.method: adapter is for decoders, and model.family {} of tune.model is none",
+        "recipe: tune.method: adapter is for decoder-only models, and model.family {} of "
+        "tune.model is not one; set lora or ia3",
         spec.family);
   }
   const models::ForeignTable& table =

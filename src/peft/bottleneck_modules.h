@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bottlenecks that a recipe asks for, in a model of a family (bottlenecks/), and what a run has
-// tuned of them, as AdapterHub's `adapters` names it: adapter_config.json and adapter.safetensors.
+// The bottleneck adapters that a recipe asks for, in a model of a family (bottlenecks/), and the
+// tuned ones as AdapterHub's `adapters` saves them: adapter_config.json and adapter.safetensors.
 #pragma once
 
 #include <filesystem>
@@ -24,12 +24,12 @@ struct BottleneckModules {
   int64_t hidden = 0;
   int64_t parameters = 0;
 };
-/// UserError unless the model is a decoder.
+/// UserError unless the model is decoder-only.
 BottleneckModules bottleneck_modules(const config::TuneSection& tune, const models::ModelSpec& spec,
                                      int tensor_shards);
 
-/// Replaces the folder's files, durably. The values are those of the checkpoint, in f32.
-/// SystemError when the folder cannot be written.
+/// Writes the folder's files, durably. The values are those of the checkpoint, in f32.
+/// IntegrityError naming the tensor that it lacks; SystemError when the folder cannot be written.
 void write_bottleneck_folder(const std::filesystem::path& folder, const checkpoint::Reader& reader,
                              const BottleneckModules& modules, const models::ModelSpec& spec,
                              const config::TuneSection& tune);

@@ -40,7 +40,7 @@ std::vector<std::string> targets_of(const config::TuneSection& tune, const std::
   const auto* const found = std::ranges::find(kFamilies, family, &FamilyTargets::family);
   if (found != std::end(kFamilies)) return found->targets;
   throw UserError(
-      "recipe: tune.targets: for model.family {} there is no default with tune.method ia3; name "
+      "recipe: tune.targets: for model.family {} there is no default with tune.method: ia3; name "
       "the modules",
       family);
 }
@@ -54,7 +54,7 @@ bool is_feedforward(const std::string& target, const std::vector<TargetModule>& 
   if (inputs != nullptr && outputs != nullptr) {
     throw UserError(
         "recipe: tune.targets: {:?} stands for {}, whose inputs are multiplied, and for {}, whose "
-        "outputs are; write more of their names",
+        "outputs are; write more of their names, to tell them apart",
         target, inputs->name, outputs->name);
   }
   return inputs != nullptr;

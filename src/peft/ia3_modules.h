@@ -21,10 +21,10 @@ struct Ia3Modules {
   int64_t parameters = 0;
 };
 
-/// Without tune.targets they are those that PEFT takes for the family; for phi3, olmo2,
-/// starcoder2, albert and modernbert, which it does not know, the projections that hold keys and
-/// values, and what ends the MLP. UserError as target_modules(), and when a target stands for
-/// modules of both sides.
+/// Without tune.targets, PEFT's default for the family; for phi3, olmo2, starcoder2, albert and
+/// modernbert, which it does not know, the projections of keys and values and the one that ends the
+/// MLP. UserError as target_modules(), when a family has no default, and when a target matches
+/// modules of both kinds.
 Ia3Modules ia3_modules(const config::TuneSection& tune, const models::ModelSpec& spec,
                        int tensor_shards);
 

@@ -58,8 +58,8 @@ nlohmann::ordered_json config_of(const config::TuneSection& tune, const char* ty
 
 std::string_view first_part(std::string_view name) { return name.substr(0, name.find('.')); }
 
-/// The modules of the head that are trained whole: what a name has in the class of the model,
-/// behind what all names of its body begin with.
+/// modules_to_save: the head's modules as attributes of the model's class, without the prefix of
+/// its body.
 std::set<std::string> saved_modules(const TargetModules& modules) {
   const std::string_view body = first_part(modules.modules.front().name);
   std::set<std::string> saved;
@@ -73,7 +73,7 @@ std::set<std::string> saved_modules(const TargetModules& modules) {
   return saved;
 }
 
-/// Names of the products of the head, which ends of names that are targets may fit.
+/// Names of the head's products, which target_modules, being ends of names, might match.
 std::set<std::string> products_of_head(const TargetModules& modules) {
   std::set<std::string> products;
   for (const models::TensorMap& map : modules.head.tensors)
@@ -92,7 +92,7 @@ nlohmann::ordered_json config_of(const TargetModules& modules, const config::Tun
   return config;
 }
 
-/// What has made the rows; it is not in the folder.
+/// Of the encoder that made the rows; its weights are not in the folder.
 nlohmann::ordered_json encoder_of(const config::TuneSection& tune) {
   const bool is_lstm = tune.encoder == config::PromptEncoderKind::lstm;
   return {{"encoder_dropout", 0.0},
@@ -101,7 +101,7 @@ nlohmann::ordered_json encoder_of(const config::TuneSection& tune) {
           {"encoder_reparameterization_type", is_lstm ? "LSTM" : "MLP"}};
 }
 
-/// How rows began is of no account: who reads them begins with what they are.
+/// How rows were initialised no longer matters: they are read from the folder.
 nlohmann::ordered_json beginning() {
   return {{"prompt_tuning_init", "RANDOM"},
           {"prompt_tuning_init_text", nullptr},
@@ -127,8 +127,8 @@ void add_head(const checkpoint::Reader& reader, const TrainedHead& head, Tensors
   }
 }
 
-/// Beside the adapter of a classifier its config.json, which has the labels; first, so that no
-/// adapter stands beside another one's.
+/// Writes the config.json of a classifier, which has the labels, beside its adapter, or removes an
+/// old one. This comes first, so that no adapter stands beside another one's config.json.
 void write_labels(const std::filesystem::path& folder, const std::string& model) {
   const std::filesystem::path path = folder / "config.json";
   if (model.empty()) {
@@ -138,7 +138,7 @@ void write_labels(const std::filesystem::path& folder, const std::string& model)
   }
 }
 
-/// `model`: the configuration of a model that the adapter brings a head of, or nothing.
+/// `model`: the config.json of a model whose head is in the adapter, or nothing.
 void write(const std::filesystem::path& folder, const Tensors& tensors,
            const nlohmann::ordered_json& config, const std::string& model = {}) {
   std::vector<checkpoint::TensorContent> contents;

@@ -10,14 +10,15 @@
 
 namespace megalith::tune {
 
-/// Replaces the folder's files, durably. The values are those of the checkpoint, in f32.
-/// SystemError when the folder cannot be written.
+/// Writes the folder's files, durably. The values are those of the checkpoint, in f32; of a
+/// classifier the head is among them, and the model's config.json beside them. IntegrityError
+/// naming the tensor that the checkpoint lacks; SystemError when the folder cannot be written.
 void write_peft_folder(const std::filesystem::path& folder, const checkpoint::Reader& reader,
                        const LoraModules& lora, const config::TuneSection& tune);
 void write_peft_folder(const std::filesystem::path& folder, const checkpoint::Reader& reader,
                        const Ia3Modules& ia3, const config::TuneSection& tune);
-/// Rows of virtual tokens; what encoder made them is said beside them (tune.encoder_hidden is then
-/// what it was, not 0).
+/// Rows of virtual tokens, likewise; the configuration also describes the encoder that made them
+/// (tune.encoder_hidden is then its size, not 0).
 void write_prompt_folder(const std::filesystem::path& folder, const checkpoint::Reader& reader,
                          const models::ModelSpec& spec, const config::TuneSection& tune);
 

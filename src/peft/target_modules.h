@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The modules that a recipe names, whose products something trains beside: by the names that the
+// The target modules of a recipe, beside whose products something trains: by the names that the
 // model's own folder gives them, as parts of our products.
 #pragma once
 
@@ -44,7 +44,7 @@ struct TargetModules {
   std::vector<TargetModule> modules;  // in the order of our weights
   std::vector<std::string> targets;   // ends of names that stand for the modules
   bool fan_in_fan_out = false;        // the folder's weights are [in, out]
-  std::string task;                   // what PEFT calls what the model is for
+  std::string task;                   // PEFT's task_type
   TrainedHead head;
 };
 

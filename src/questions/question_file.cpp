@@ -42,7 +42,7 @@ Question::Answer answer_of(const SetJson& json, const std::string& context, Answ
   if (places == AnswerPlaces::ignored) return answer;
   if (!json.contains("answer_start") || !json["answer_start"].is_number_integer() ||
       json["answer_start"].get<int64_t>() < 0)
-    throw UserError("{}: \"answer_start\" is no number of a character", where);
+    throw UserError("{}: \"answer_start\" is no number of characters from 0 on", where);
   answer.begin = byte_of(context, json["answer_start"].get<int64_t>());
   const bool is_there =
       answer.begin >= 0 && !answer.text.empty() &&

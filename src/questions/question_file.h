@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Questions about texts whose answers stand in them: SQuAD's JSON (Rajpurkar et al. 2016, 2018),
-// which XQuAD and others have too.
+// Questions with answers that are spans of a context: SQuAD's JSON (Rajpurkar et al. 2016, 2018),
+// which XQuAD and others use too.
 //   {"data": [{"paragraphs": [{"context", "qas": [{"id", "question", "answers": [{"text",
 //   "answer_start"}][, "is_impossible"]}]}]}]}
 #pragma once
@@ -15,7 +15,7 @@ namespace megalith::questions {
 inline constexpr int64_t kMostSetBytes = int64_t{1} << 30;
 
 struct Question {
-  /// answer_start counts characters; here bytes are.
+  /// The file's answer_start counts characters; `begin` counts bytes.
   struct Answer {
     std::string text;
     int64_t begin = 0;  // 0 where places do not matter
@@ -23,24 +23,25 @@ struct Question {
   };
   std::string id, text;
   size_t context = 0;           // which of the set's
-  std::vector<Answer> answers;  // none: the text has no answer
-  /// What answers say, for scores.
+  std::vector<Answer> answers;  // none: the question is unanswerable
+  /// The answers' texts, for scoring.
   std::vector<std::string> answer_texts() const;
 };
 
 struct QuestionSet {
-  std::string file;  // that faults name
+  std::string file;  // named in errors
   std::vector<std::string> contexts;
   std::vector<Question> questions;
-  /// Whether some questions have no answer, so that to give none is one (SQuAD 2.0).
+  /// Whether some questions are unanswerable, so that no answer may be right (SQuAD 2.0).
   bool has_unanswerable = false;
 };
 
-/// Whether it matters where answers stand: it does to learn them, and not to compare texts.
+/// Whether answer_start is read and checked: training needs it, scoring compares texts alone.
 enum class AnswerPlaces { needed, ignored };
 
-/// UserError, naming the file and the question, for what is none; for an answer that does not stand
-/// where it says, where that matters; for a question that is there twice; when there is none.
+/// UserError, naming the file and the question, for what is not of this form; if `places` are
+/// needed, for an answer that is not at its answer_start; for an id that occurs twice; for a file
+/// without questions.
 QuestionSet read_question_file(const std::string& file, AnswerPlaces places);
 
 }  // namespace megalith::questions

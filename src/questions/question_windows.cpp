@@ -14,8 +14,8 @@ QuestionEncoder::QuestionEncoder(const text::Tokenizer& tokenizer, const WindowR
     : tokenizer_(tokenizer), rule_(rule) {
   if (text::place_texts(tokenizer, {}, std::span<const int32_t>()).first_begin == 0)
     throw UserError(
-        "the tokenizer puts no special token before a pair of texts, which questions without an "
-        "answer would point to");
+        "the tokenizer puts no special token before a pair of texts, such as [CLS], which is the "
+        "target of windows without an answer");
   text::encode_with_places(tokenizer, "a");  // refused once, before any question
 }
 

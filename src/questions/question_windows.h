@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A question and the text that it is about as a model reads them: as a pair, the text cut into
-// windows where it is too long, which share some tokens (Devlin et al. 2019; as transformers'
-// examples for question answering cut it).
+// A question and its context as a model reads them: as a pair, a long context cut into overlapping
+// windows (the doc_stride of transformers' examples for question answering; Devlin et al. 2019).
 #pragma once
 
 #include <cstdint>
@@ -18,22 +17,23 @@ namespace megalith::questions {
 struct WindowRule {
   int64_t most_tokens = 0;  // of a window with its question and special tokens
   int64_t stride = 128;     // tokens that neighbouring windows share
-  bool has_types = true;    // the model tells the two texts apart
-  /// What a user sets them by, for faults.
+  bool has_types = true;    // the model has token types
+  /// The keys or options that set them, for errors.
   std::string_view tokens_key = "train.sequence_length", stride_key = "tune.stride";
 };
 
 struct QuestionWindow {
   std::vector<int32_t> ids, types;      // types are empty where the model has none
-  int64_t context_begin = 0;            // which id is the first of the context's
-  std::vector<text::TextRange> places;  // of those in the context
+  int64_t context_begin = 0;            // index of the context's first id
+  std::vector<text::TextRange> places;  // offsets in the context of its ids
 };
 
-/// Of one tokenizer, which remembers the last context. UserError, naming the file and the
-/// question, when it leaves no more room than neighbours share.
+/// Keeps the last context's tokens. windows(): UserError, naming the file and the question, when
+/// the question leaves no more room for its context than windows share.
 class QuestionEncoder {
  public:
-  /// UserError unless a special token stands before the question, which "no answer" points to.
+  /// UserError unless the tokenizer gives offsets (text/token_places.h), and puts a special token
+  /// before the question, which is the target of windows without an answer.
   QuestionEncoder(const text::Tokenizer& tokenizer, const WindowRule& rule);
   std::vector<QuestionWindow> windows(const QuestionSet& set, const Question& question);
 
@@ -44,8 +44,9 @@ class QuestionEncoder {
   text::PlacedTokens placed_;  // of that
 };
 
-/// Which tokens of the window the first answer begins and ends in: the last that begins no later,
-/// and the first that ends no earlier. Both 0 where it is not all within, or there is none.
+/// The window's tokens in which the first answer begins and ends: the last one that begins no
+/// later, and the first one that ends no earlier. Both 0 if the window does not hold all of it, or
+/// the question has none.
 std::pair<int32_t, int32_t> answer_in(const QuestionWindow& window, const Question& question);
 
 }  // namespace megalith::questions

@@ -64,10 +64,10 @@ std::string sequence_fault(const HeadSpec& spec) {
   return table_fault(spec);
 }
 
-/// The outputs are a begin and an end, which have no names.
+/// The outputs are the start and end logits, which have no labels.
 std::string span_fault(const HeadSpec& spec) {
   if (spec.outputs != 2 || !spec.labels.empty())
-    return "a head for question_answering has two outputs without labels";
+    return "a head for question_answering has two outputs, start and end, without labels";
   return sequence_fault<2>(spec);
 }
 

@@ -32,8 +32,8 @@ inline constexpr std::string_view kToldOfPairs[] = {"rewards/chosen",  "rewards/
 /// The losses that a head gives, as all ranks know them, with or without the head.
 struct LossShape {
   LossUnit unit = LossUnit::token;
-  DType targets = DType::i32;       // i32: a number of a class; f32: numbers to come near
-  int64_t numbers_per_unit = 1;     // of targets
+  DType targets = DType::i32;       // i32: indices of classes or tokens; f32: regression values
+  int64_t numbers_per_unit = 1;     // targets of a unit
   bool pairs = false;               // beside them one of each sample's sentence pair
   int64_t told = 0;                 // numbers that a head tells of each unit beside its loss
   PreferenceLoss preferences = {};  // of pairs
@@ -59,7 +59,7 @@ struct HeadType {
   int64_t (*num_parameters)(const HeadSpec& spec, int64_t hidden, int64_t width, int64_t vocab);
 };
 const HeadType& head_type(HeadKind kind);
-/// Whether it has outputs of every token, or else of one pooled row of each sequence.
+/// Whether the head has outputs for every token, not for one pooled row of each sequence.
 inline bool reads_each_token(HeadKind kind) {
   return head_type(kind).unit == LossUnit::token || kind == HeadKind::question_answering;
 }

@@ -148,8 +148,8 @@ enum class HeadKind : uint8_t {
   sequence_regression,
   token_classification,
   none,
-  pretraining,        // a language model, and how two stretches of text belong together
-  question_answering  // where in a sequence an answer begins and ends
+  pretraining,        // a language model, and a classifier of sentence pairs (NSP, SOP)
+  question_answering  // extractive: start and end of the answer span in a sequence
 };
 
 /// What a head of sequences has between a pooled row and its outputs.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An adapter of bottlenecks against the model that it is for.
+// Bottleneck adapters against the model that they are for.
 #include <algorithm>
 #include <set>
 
@@ -8,13 +8,14 @@
 namespace megalith::store {
 namespace {
 
-/// More is refused, as of ranks.
+/// The largest size that is read.
 constexpr int64_t kMostSize = adapters::kMostRank;
 
 void require_decoder(const models::ModelSpec& spec, const std::string& where) {
   if (spec.is_causal() && !spec.is_encoder_decoder()) return;
-  throw UserError("{}: bottlenecks are for decoders, and model.family {} is none", where,
-                  spec.family);
+  throw UserError(
+      "{}: bottleneck adapters are for decoder-only models, and model.family {} is not one", where,
+      spec.family);
 }
 
 }  // namespace
@@ -45,7 +46,7 @@ void AdapterSource::place_bottlenecks(const adapters::Bottlenecks& bottlenecks,
   }
   for (const checkpoint::SafetensorsEntry& entry : file_->entries()) {
     if (!known.contains(entry.name)) {
-      throw IntegrityError("{}: tensor {} is of no bottleneck called {} of {}",
+      throw IntegrityError("{}: tensor {} is no part of an adapter called {} for {}",
                            file_->path().string(), entry.name, bottlenecks.name,
                            base.weights().where());
     }

@@ -10,7 +10,7 @@ constexpr char kRowsName[] = "prompt_embeddings";
 
 void require_prompted(const models::ModelSpec& spec, const std::string& where) {
   const auto refuse = [&](std::string_view why) {
-    throw UserError("{}: virtual tokens are of models that write texts, and {}", where, why);
+    throw UserError("{}: virtual tokens are for models that generate text, and {}", where, why);
   };
   if (!spec.is_causal()) refuse("this model is an encoder");
   if (!layers::head_type(spec.head.kind).has_logits) refuse("this one has no logits");

@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kAdapterPickleName[] = "adapter_model.bin";
-/// AdapterHub's.
+/// Of AdapterHub's folders.
 constexpr char kHubTensorsName[] = "adapter.safetensors", kHubPickleName[] = "pytorch_adapter.bin";
 /// What PEFT puts behind the names of modules.
 constexpr std::string_view kFirstFactor = ".lora_A.weight", kSecondFactor = ".lora_B.weight",
@@ -60,7 +60,7 @@ std::string module_of(std::string_view weight) {
   return std::string(weight.substr(0, weight.size() - kWeightSuffix.size()));
 }
 
-/// Outputs that an adapter may bring with it.
+/// Whether it has outputs of its own, which an adapter may bring.
 bool has_classes(const layers::HeadSpec& head) {
   return !layers::head_type(head.kind).has_logits && head.outputs > 0;
 }
@@ -129,7 +129,7 @@ std::set<std::string, std::less<>> AdapterSource::head_tensors(
     if (convert_elements(own.name, base.weights().read(own), own.dtype, DType::f32) !=
         head_values(*file_, map)) {
       throw UserError(
-          "{}: tensor {} is of another head than {} has; name the model that it began with",
+          "{}: tensor {} is of another head than {} has; name the base model that it was tuned on",
           file_->path().string(), first, base.weights().where());
     }
     for (const models::RowMove& move : map.moves)

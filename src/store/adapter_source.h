@@ -38,9 +38,9 @@ inline constexpr std::string_view kHeadBegin = "head.";
 
 class AdapterSource {
  public:
-  /// UserError if `folder` has no adapter, or its configuration asks for something unsupported, or
-  /// it has a head that is not that of `base` (classifier_head.h); IntegrityError naming the tensor
-  /// that is missing, has another shape, or is no part of `base`.
+  /// UserError if `folder` has no adapter, if its configuration asks for something unsupported, or
+  /// if its head is not that of `base` (classifier_head.h); IntegrityError naming the tensor that
+  /// is missing, has another shape, or belongs to no module of `base`.
   static AdapterSource open(const std::filesystem::path& folder, const ModelSource& base);
 
   /// What it adds to which weight of ours.
@@ -52,13 +52,13 @@ class AdapterSource {
 
   /// Reads all values: from here on nothing of the folder is needed, and nothing can fail.
   void hold();
-  /// Fills a rank's part of it, for the parameters of `set`. With magnitudes the weights must be
-  /// loaded, and the call is collective over `tensor`. Host memory: the factors of one weight,
-  /// twice. Several ranks may call at once.
+  /// Fills a rank's part of `adapter`, for the parameters of `set`. With magnitudes the weights
+  /// must have been loaded, and the call is collective over `tensor`. Host memory: the factors of
+  /// one weight, twice. Several ranks may call at once. Ready on return.
   void fill(layers::Adapter& adapter, const parameters::ParameterSet& set, kernels::Exec& exec,
             comm::Communicator& tensor) const;
-  /// Both factors of a weight of ours, in f32 and row major, for the part of the weight that a
-  /// shard names: a [I, R], b [R, O] with the scale in it, first rounded to f32, as in training.
+  /// Both factors of a weight of ours, f32 and row major, for the part of the weight that a shard
+  /// names: a [I, R], b [R, O] times the scale, which is rounded to f32 first, as in training.
   struct Factors {
     int64_t rank = 0;
     std::vector<std::byte> a_IR, b_RO;
@@ -68,8 +68,8 @@ class AdapterSource {
   /// The vector of a weight of ours, for the part of the weight, or of its product's bias, that a
   /// shard names; 1 where modules have none.
   std::vector<float> vector(const std::string& weight, const Shard& part) const;
-  /// The magnitude of each output of such a part; none for outputs of no module, or without
-  /// magnitudes.
+  /// The magnitude of each output of such a part; none for outputs of no module, and for all
+  /// outputs of an adapter without magnitudes.
   std::vector<std::optional<float>> magnitudes(const std::string& weight, const Shard& part) const;
 
  private:
@@ -79,7 +79,7 @@ class AdapterSource {
     double scale = 1;
     int64_t rank = 0;
     std::vector<models::RowMove> moves;  // rows of b to ours
-    // In place of a and b; or the magnitudes, beside them.
+    // IA3's, in place of a and b; or the magnitudes, beside them.
     const checkpoint::SafetensorsEntry* vector = nullptr;
   };
   struct Product {

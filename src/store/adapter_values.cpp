@@ -79,7 +79,7 @@ AdapterSource::Factors AdapterSource::factors(const std::string& weight, const S
       move.shape = piece.b->shape;
       models::to_ours({weight, shape, {}}, move, sizeof(float), theirs_OR.data(), b_OR.data());
     }
-    const auto scale = static_cast<float>(piece.scale);  // as training has it
+    const auto scale = static_cast<float>(piece.scale);  // rounded first, as in training
     for (int64_t r = 0; r < piece.rank; ++r) {
       for (int64_t i = 0; i < inputs; ++i)
         a_IR[static_cast<size_t>(i * rank + at + r)] = a_RI[static_cast<size_t>(r * inputs + i)];

@@ -55,7 +55,7 @@ void require_task(const nlohmann::json& config, const layers::HeadSpec& head,
   if (found == config.end() || !found->is_string()) return;
   const auto task = found->get<std::string>();
   if (task == task_of(head.kind) || std::ranges::find(kTasks, task) == std::end(kTasks)) return;
-  throw UserError("{}: task_type {} is of another head than {} beside it has, which is for {}",
+  throw UserError("{}: task_type {} does not fit the head of the {} beside it, which is for {}",
                   (folder / kAdapterConfigName).string(), task, kConfigOfModel, task_of(head.kind));
 }
 
@@ -65,7 +65,7 @@ layers::HeadSpec head_beside(const fs::path& folder, const models::ModelSpec& ba
   std::error_code error;
   if (!fs::exists(path, error)) {
     throw UserError(
-        "{}: modules_to_save brings the head of a classifier, and no {} says what its classes are; "
+        "{}: modules_to_save has the head of a classifier, and no {} says what its classes are; "
         "put the classifier's beside it",
         folder.string(), kConfigOfModel);
   }
@@ -75,7 +75,10 @@ layers::HeadSpec head_beside(const fs::path& folder, const models::ModelSpec& ba
           .model;
   if (model.family != base.family || model.hidden != base.hidden || model.vocab != base.vocab ||
       model.num_layers() != base.num_layers())
-    throw UserError("{}: is of another model than the one that the adapter is for", path.string());
+    throw UserError(
+        "{}: differs from the base model in family, hidden size, layers or vocabulary; "
+        "it is of another model than the adapter's",
+        path.string());
   if (layers::head_type(model.head.kind).has_logits)
     throw UserError("{}: is no classifier's, and modules_to_save brings a head", path.string());
   return model.head;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Adapters that have a classifier's head: the modules of PEFT's modules_to_save, which were trained
-// as a whole, with factors or vectors of a frozen body.
+// Adapters with a classifier's head: PEFT's modules_to_save, trained whole beside the factors or
+// vectors of a frozen body.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +23,8 @@ bool brings_head(const std::filesystem::path& folder);
 /// if `base` lacks them too, or a tensor has another shape.
 ModelSource with_head_of(ModelSource base, const std::filesystem::path& folder);
 
-/// A tensor of the head in such a folder, in f32 and our layout. IntegrityError if it is missing or
-/// has another shape.
+/// A tensor of the head in such a folder, in f32 and our layout. IntegrityError if it is missing,
+/// has another shape or is not of a floating type.
 std::vector<std::byte> head_values(const checkpoint::SafetensorsFile& file,
                                    const models::TensorMap& map);
 

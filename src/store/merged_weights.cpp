@@ -133,13 +133,17 @@ ModelSource with_adapter_merged(ModelSource base, const std::filesystem::path& f
   base = with_head_of(std::move(base), folder);
   AdapterSource adapter = AdapterSource::open(folder, base);
   if (layers::virtual_tokens_of(adapter.ranks()) > 0) {
-    throw UserError("{}: virtual tokens stand before texts and are no part of the weights",
-                    folder.string());
+    throw UserError(
+        "{}: virtual tokens stand before texts and are no part of the weights; load them "
+        "with --adapter",
+        folder.string());
   }
   if (std::ranges::any_of(adapter.ranks(),
                           [](const auto& each) { return each.second.bottleneck > 0; })) {
-    throw UserError("{}: bottlenecks stand behind products and are no part of their weights",
-                    folder.string());
+    throw UserError(
+        "{}: bottleneck adapters stand behind products and are no part of the weights; load them "
+        "with --adapter",
+        folder.string());
   }
   base.replace_weights([&](std::unique_ptr<Weights> weights) {
     return std::make_unique<MergedWeights>(std::move(weights), std::move(adapter));

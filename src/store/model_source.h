@@ -47,7 +47,7 @@ class ModelSource {
   /// By others of the same names and shapes, made of them.
   using MakeWeights = FunctionRef<std::unique_ptr<Weights>(std::unique_ptr<Weights>)>;
   void replace_weights(MakeWeights make) { weights_ = make(std::move(weights_)); }
-  /// By a model whose weights are made of them.
+  /// Likewise, with another description, whose tensors the new weights have.
   void become(models::ModelSpec spec, MakeWeights make) {
     replace_weights(make);
     spec_ = std::move(spec);

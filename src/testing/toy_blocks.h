@@ -8,18 +8,18 @@
 
 namespace megalith::testing {
 
-/// The toy, or the toy of a Llama's layers, with weights whose rows each of four tensor ranks has
-/// whole blocks of.
+/// The toy, or the toy of a Llama's layers, so wide that each of four tensor ranks has whole blocks
+/// of every row.
 engine::Settings toy_wide_settings(bool llama);
 
-/// Those of the model's weights that kernels take blocks of, in this format.
+/// This format for all of the model's weights that kernels read in blocks.
 parameters::StorageFormats toy_formats(const models::ModelSpec& model, Format format);
 
 /// Sets every parameter that is in blocks: a scale, and codes that are a function of (name, logical
 /// element).
 void fill_blocks(parameters::ParameterSet& set, device::Device& device);
 
-/// The numbers of a weight in blocks, row major.
+/// The dequantised values of a weight in blocks, row major.
 std::vector<float> numbers_of(const Weight& weight);
 
 }  // namespace megalith::testing

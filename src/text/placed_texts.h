@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the post-processor puts around ids of texts that are there: for those who make the ids
-// themselves, word by word, or take a part of a text's.
+// The post-processor on ids: special tokens around texts that a caller has encoded itself, word by
+// word or in part.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ namespace megalith::text {
 
 struct PlacedTexts {
   Encoding encoding;         // with special tokens
-  int64_t first_begin = 0;   // which of its ids is the first of the text
-  int64_t second_begin = 0;  // and of the second text; of one text 0
+  int64_t first_begin = 0;   // index of the first text's first id
+  int64_t second_begin = 0;  // and of the second text's; 0 for a single text
 };
 
 /// One text, or a pair as the post-processor joins them.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A text goes through the stages of an encoding once more, each byte of what they make with the
-// characters that it comes of. Whatever does not come out as the encoding itself is refused.
+// Runs a text through the stages of an encoding once more, tracking for each byte of their output
+// the characters that it comes from. If the ids differ from the encoding's, the text is refused.
 #include "text/token_places.h"
 
 #include <algorithm>
@@ -16,8 +16,8 @@ namespace {
 
 [[noreturn]] void refuse_places() {
   throw UserError(
-      "where its tokens stand in a text cannot be told of this tokenizer; WordPiece and byte-level "
-      "BPE have such places");
+      "this tokenizer gives no offsets of tokens in a text; use one of WordPiece or byte-level BPE "
+      "whose normalizer changes single characters");
 }
 
 /// A text behind the normaliser.
@@ -151,7 +151,7 @@ class TokenPlacer {
   const Tokenizer& tokenizer_;
   const TokenizerData& data_;
   std::string_view text_;
-  std::vector<int32_t> ids_;  // that it is to come to
+  std::vector<int32_t> ids_;  // of the encoding, which the placed ones have to equal
   PlacedTokens placed_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where in a text its tokens stand: what others call offsets.
+// The offsets of tokens in their text.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +17,16 @@ struct TextRange {
   friend bool operator==(const TextRange&, const TextRange&) = default;
 };
 
-/// Ids, and of each the whole characters that it stands for, without the white space around them (a
-/// token of white space alone stands for nothing: its begin is its end).
+/// Ids, and for each the range of whole characters that it stands for, without white space at
+/// either end (of a token of white space alone the range is empty).
 struct PlacedTokens {
   std::vector<int32_t> ids;
   std::vector<TextRange> places;
 };
 
-/// The ids of Tokenizer::encode without special tokens, with their places. WordPiece and byte-level
-/// BPE alone: of other tokenizers, and of those whose normaliser changes a text otherwise than a
-/// few characters at a time, UserError.
+/// The ids of Tokenizer::encode without special tokens, with their offsets in bytes. UserError for
+/// models other than WordPiece and byte-level BPE, and where the normaliser changes the text other
+/// than character by character (with their combining marks).
 PlacedTokens encode_with_places(const Tokenizer& tokenizer, std::string_view text);
 
 }  // namespace megalith::text

@@ -122,7 +122,7 @@ bool TrainingRun::judge(bool saving) {
   return !spike || !rewind();
 }
 
-/// How well a validation of classes or numbers answers; nothing of a language model.
+/// Scores of a validation of classes or regression values; nothing for other heads.
 metrics::Scores TrainingRun::scores_of(const engine::ValidationLoss& validated) const {
   if (validated.targets.empty()) return {};
   const layers::HeadSpec& head = settings_.model.head;

@@ -18,7 +18,7 @@ namespace {
 using config::ClassifyTask;
 using layers::HeadKind;
 
-/// What the family's class has.
+/// The head of the family's class for a task.
 HeadKind head_for(ClassifyTask task) {
   switch (task) {
     case ClassifyTask::sequence_classification:
@@ -46,7 +46,7 @@ models::ModelSpec classifier_of(const models::ModelSpec& model, const config::Tu
   const auto found = std::ranges::find(family.others, kind, &models::HeadClass::head);
   if (found == family.others.end()) {
     throw UserError(
-        "{}: tune.objective classify needs an encoder, and model.family {} has no class for {}",
+        "{}: tune.objective: classify needs an encoder, and model.family {} has no class for {}",
         where, model.family, tune.task);
   }
   if (is_classifier(model.head.kind, kind) && model.head.labels != labels) {

@@ -15,10 +15,10 @@
 
 namespace megalith::tune {
 
-/// What is to be said of a whole text: a class, or a number, or the first and the last token of a
-/// span.
+/// The target of a whole text: a class, a regression value, or the first and the last token of an
+/// answer span.
 struct Target {
-  int32_t label = 0;  // of a span the first
+  int32_t label = 0;  // class index; of a span the first token
   float number = 0;
   int32_t last = 0;
 };
@@ -31,7 +31,7 @@ struct Example {
   std::vector<uint8_t> learned;
   std::vector<int32_t> types = {};  // of the ids: which of two texts; empty: all 0
   std::optional<Target> target = {};
-  std::vector<int32_t> labels = {};  // classes of the ids, -1: nothing is said; empty: of none
+  std::vector<int32_t> labels = {};  // class indices of the ids, -1: none; empty: no id has one
   std::vector<int32_t> read = {};    // by an encoder, at least one; empty: there is none
   bool is_read() const { return target || !labels.empty(); }
   /// Tokens of the sequence that it makes: of one that is predicted without the last.
@@ -86,7 +86,7 @@ struct ExampleCounts {
   int64_t dropped = 0;     // longer than a sample
   int64_t truncated = 0;   // likewise
   int64_t long_read = 0;   // of these: because of what an encoder reads
-  int64_t unlabelled = 0;  // left out: none of their words has a label
+  int64_t unlabelled = 0;  // left out: none of their words has a tag
 };
 
 /// Reads the lines of a file that are not blank; what UserErrors of `take` say is said of the file

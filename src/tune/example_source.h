@@ -4,9 +4,9 @@
 // losses, and the step's, are those of the example alone, to the bit. What is left of a sample is
 // one sequence more, of token 0, which weighs nothing.
 //
-// Of examples with targets each sequence is a unit of loss (heads/head.h); what fills a sample is
-// one of weight 0. Of examples with labels each token is one, of weight 0 without a label. Of
-// examples for an encoder-decoder both sides are packed together: what fills a sample may have
+// Of examples with targets each sequence is a unit of loss (heads/head.h), and what fills a sample
+// is one of weight 0. Of examples with labels each token is a unit, of weight 0 without a label. Of
+// examples for an encoder-decoder both sides are packed together, and what fills a sample may have
 // tokens of one side alone.
 //
 // An epoch is every sample once, in an order of its own.
@@ -24,13 +24,13 @@
 namespace megalith::tune {
 
 struct ExampleSourceOptions {
-  int64_t sequence_length = 0;  // S: no example is longer, of an encoder-decoder in its decoder
+  int64_t sequence_length = 0;  // S, of an encoder-decoder of its decoder: no example is longer
   int64_t vocab_size = 0;
   int64_t virtual_tokens = 0;  // that every example begins with, behind the vocabulary
   uint64_t seed = 0;
   bool shuffle = true;
   bool numbers = false;        // targets are numbers, not classes
-  bool spans = false;          // or spans
+  bool spans = false;          // or they are answer spans: the first and the last token
   int64_t encoder_length = 0;  // tokens of a sample that an encoder reads; 0: there is none
 };
 
@@ -56,7 +56,7 @@ class ExampleSource final : public data::BatchSource {
   /// Of all examples, and of them those that are learned.
   int64_t num_tokens() const { return num_tokens_; }
   int64_t num_learned() const { return num_learned_; }
-  /// That encoders read.
+  /// Tokens of all examples that an encoder reads.
   int64_t num_read() const { return std::ssize(read_ids_); }
   /// Most tokens of a sample that are.
   int64_t most_learned() const { return most_learned_; }

@@ -20,7 +20,8 @@ Format format_of(FrozenWeights quantize) {
                                            : Format::q4_1;
 }
 
-/// Held in blocks or not, they give the same bits: so what cannot be is not.
+/// Weights of a file in blocks give the same bits however they are held, so those of which a rank
+/// would have parts of blocks are held widened.
 parameters::StorageFormats stored_blocks(const config::Recipe& recipe,
                                          const store::ModelSource& model) {
   if (recipe.precision.compute == config::Compute::fp8) return {};
@@ -42,13 +43,13 @@ parameters::StorageFormats frozen_formats(const config::Recipe& recipe,
   parameters::StorageFormats formats = quantize == FrozenWeights::stored
                                            ? stored_blocks(recipe, model)
                                            : model.storage_formats(format_of(quantize));
-  // head.weight and head.transform.weight of the base are what a classifier lacks.
+  // The classifier lacks the base's head.weight and head.transform.weight.
   if (recipe.classifies())
     std::erase_if(formats, [](const auto& format) { return format.first.starts_with("head."); });
   if (formats.empty() && quantize != FrozenWeights::stored) {
     throw UserError(
-        "recipe: tune.quantize {}: no rows of {}'s weights are whole blocks of {}; "
-        "take it out",
+        "recipe: tune.quantize: {}: no weight of {} has rows of whole blocks of {} elements; take "
+        "it out of the recipe",
         quantize, recipe.tune.model, kBlockColumns);
   }
   return formats;

@@ -14,7 +14,7 @@ void begin_with(const store::ModelSource& model, std::span<const int32_t> prompt
   const layers::HeadKind of = engine.settings().model.head.kind;
   const auto is_new = [&](std::string_view name) {
     if (!name.starts_with("head.")) return set.find(std::string(name))->declaration().is_added;
-    // The outputs of another head are classes of something else.
+    // The outputs of a head of another kind are drawn anew, even where their shape fits.
     if (name.starts_with("head.output.") && of != model.spec().head.kind) return true;
     const store::StoredTensor* const stored = model.weights().find(std::string(name));
     return stored == nullptr || stored->shape != set.find(name)->shape();

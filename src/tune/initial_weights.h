@@ -8,9 +8,9 @@
 namespace megalith::tune {
 
 /// Those of the model; what it does not have is drawn from the seed: factors, and of a classifier
-/// the head, unless the model is one of the same classes; magnitudes are the weights'. `prompt`:
-/// tokens whose rows virtual ones begin with; none: they are drawn too. All ranks alike; ready on
-/// return.
+/// the head, unless the model is one of the same classes; magnitudes (DoRA) are the norms of the
+/// weights' rows. `prompt`: tokens whose rows virtual ones begin with; none: they are drawn too.
+/// All ranks call it alike; ready on return.
 void begin_with(const store::ModelSource& model, std::span<const int32_t> prompt,
                 engine::Engine& engine);
 

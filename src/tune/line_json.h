@@ -11,7 +11,7 @@
 
 namespace megalith::tune {
 
-/// What some editors put before the first line of a file.
+/// UTF-8's, which some editors put before the first line of a file.
 inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 using LineJson = nlohmann::ordered_json;

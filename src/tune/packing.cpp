@@ -43,7 +43,7 @@ class TwoSides {
  public:
   explicit TwoSides(const SideLengths& length) : length_(length) {}
 
-  /// Of the larger side, in parts of a sample, of which there are decoder x encoder.
+  /// The larger side, as a part of the sample's, in units of 1 / (decoder x encoder) of it.
   int64_t most(const SideLengths& tokens) const {
     return std::max(tokens.decoder * length_.encoder, tokens.encoder * length_.decoder);
   }
@@ -85,7 +85,7 @@ class TwoSides {
   SideLengths length_;
   std::vector<std::vector<int64_t>> samples_;
   std::vector<SideLengths> rooms_;
-  ByRoom by_room_;  // of the fuller side, sample
+  ByRoom by_room_;  // (room of its fuller side, as least() counts, sample)
 };
 
 }  // namespace

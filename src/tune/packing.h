@@ -20,11 +20,12 @@ struct SideLengths {
   int64_t decoder = 0;
   int64_t encoder = 0;
 };
-/// The same where both sides have to fit. The room of a sample is that of its fuller side, as a
-/// part of the side, and the need of an example that of its larger side; an example goes to one of
-/// the 64 fullest samples that have room for its smaller side, else to the fullest with room for
-/// both. Samples have fewer examples than tokens of the decoder: what fills one is a sequence too.
-/// Sides of samples have 2 tokens and more.
+/// The same where both sides have to fit. Examples go in the order of their larger side, as a part
+/// of the sample's, largest first; the room of a sample is that of its fuller side. An example goes
+/// to the first of the 64 fullest samples with room for its smaller part in which both sides fit,
+/// else to the fullest whose sides both have room for its larger part. A sample has fewer examples
+/// than decoder tokens, since what fills it is a sequence too. Both sides of `length` are at least
+/// 2, and each side of an example is from 1 to that of `length`.
 std::vector<std::vector<int64_t>> packed_samples(std::span<const SideLengths> lengths,
                                                  const SideLengths& length);
 

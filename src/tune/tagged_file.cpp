@@ -20,7 +20,7 @@ namespace {
 constexpr int64_t kMostTaggedBytes = int64_t{16} << 20;
 constexpr std::string_view kWordFields[] = {"tokens", "words"};
 constexpr std::string_view kTagFields[] = {"ner_tags", "tags", "labels"};
-/// What transformers calls the class of what is not scored.
+/// The label that PyTorch's cross-entropy ignores, for tokens that are not scored.
 constexpr std::string_view kNoClass = "-100";
 constexpr std::string_view kDocumentStart = "-DOCSTART-";
 
@@ -30,7 +30,7 @@ int32_t class_named(const std::string& tag, const std::vector<std::string>& labe
   return static_cast<int32_t>(named - labels.begin());
 }
 
-/// Of JSON a text is a name and a number an index, whatever the names look like.
+/// In JSON a text is a name and a number an index, even where names look like numbers.
 int32_t class_of_tag(const LineJson& tag, const std::vector<std::string>& labels) {
   if (tag.is_string()) return class_named(tag.get<std::string>(), labels);
   if (tag.dump() == kNoClass) return -1;
@@ -48,13 +48,13 @@ const LineJson& list_of(const LineJson& line, std::span<const std::string_view> 
     if (!list->is_array()) throw UserError("has a field {:?} that is no list", name);
     for (const LineJson& each : *list)
       if (!each.is_string() && !each.is_number_integer())
-        throw UserError("has in {:?} what is neither a text nor a whole number", name);
+        throw UserError("has an element of {:?} that is neither a text nor a whole number", name);
     return *list;
   }
   throw UserError("has none of the fields {}", fmt::join(names, ", "));
 }
 
-/// Of a line of columns the first and the last; nothing where a document starts.
+/// The first and the last column of a line; nothing where a document starts.
 std::optional<std::pair<std::string, std::string>> word_and_tag(std::string_view line) {
   constexpr std::string_view kBlanks = " \t\r";
   const size_t begin = line.find_first_not_of(kBlanks), end = line.find_last_not_of(kBlanks);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Classes of words, and answers in texts, compared with transformers and tokenizers: encoders of random weights, WordPiece and byte-level
+"""Token classification and extractive question answering, compared with transformers and tokenizers: encoders of random weights, WordPiece and byte-level
 BPE.
 
 Learning:   what is read of words with tags (is_split_into_words; of byte-level BPE the text that they make) and of questions (windows of

@@ -130,7 +130,7 @@ parallel: {{data_shards: 2}}
         for overrides, expected in (
                 (("tune.method=prompt",), "tune.objective: classify is not built with tune.method: prompt"),
                 (("tune.method=dpo",), "tune.method: dpo compares answers, and tune.objective: classify gives none"),
-                (("tune.answer_length=8",), "tune.answer_length is of encoder-decoders, and model.family bert is none"),
+                (("tune.answer_length=8",), "tune.answer_length is for encoder-decoders, and model.family bert is not one"),
                 ((*LORA, "tune.targets=[q_proj]"), "is called \"q_proj\"; there are dense, key, query, value")):
             message = self.tune("refused", *overrides, code=2)
             self.assertIn(expected, message)

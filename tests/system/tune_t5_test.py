@@ -173,7 +173,7 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
         chats.write_text(json.dumps({"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]}) + "\n")
         for overrides, expected in (
                 (("tune.objective=dpo",), "tune.objective: dpo is not built for encoder-decoders"),
-                (("tune.method=adapter",), "tune.method: adapter is for decoders"),
+                (("tune.method=adapter",), "tune.method: adapter is for decoder-only models"),
                 (("tune.method=prompt", "tune.virtual_tokens=31"), "tune.virtual_tokens 31 leaves no room in the context of"),
                 (("tune.method=prompt", "tune.virtual_tokens=15", "train.sequence_length=16", "tune.overlong=truncate"),
                  "tune.virtual_tokens 15 leaves no room for texts in train.sequence_length 16"),

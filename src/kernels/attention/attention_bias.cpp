@@ -22,7 +22,7 @@ std::vector<int64_t> buckets_of(const RelativeBuckets& buckets, const DistanceBi
 
 }  // namespace
 
-// Scratch is a function of shapes: a plan has other sequences in as many rows.
+// Scratch is a function of shapes alone: a plan is made with other sequences in as many rows.
 int64_t longest_sequence(const AttentionForward& a) { return a.q_TND.num_rows; }
 int64_t longest_sequence(const AttentionBackward& a) { return a.q_TND.num_rows; }
 int64_t longest_sequence(const AttentionCached& a) {
@@ -72,7 +72,7 @@ DistanceBias spread_bias(const AttentionBias& bias, int64_t longest, std::byte* 
   return spread;
 }
 
-/// A block may have a single key, so there may be one for each row.
+/// A block may have a single key, so there may be as many blocks as rows.
 int64_t BiasSums::bytes(const AttentionBackward& a, int64_t /*block*/) {
   if (a.dtable_BN.absent()) return 0;
   const int64_t floats = a.k_TKD.num_rows * a.dtable_BN.num_elements();

@@ -57,7 +57,7 @@ double bias_of(const AttentionBias& bias, int64_t head, int64_t distance);
 int64_t distance_bias_bytes(const AttentionBias& bias, int64_t longest);
 /// Overwrites them.
 DistanceBias spread_bias(const AttentionBias& bias, int64_t longest, std::byte* scratch);
-/// Positions that no sequence has more of.
+/// An upper bound of a sequence's positions.
 int64_t longest_sequence(const AttentionForward& a);
 int64_t longest_sequence(const AttentionBackward& a);
 int64_t longest_sequence(const AttentionCached& a);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two columns or so, and a few operations for each row of them: plain loops on one thread are as
-// fast as it takes beside the layers of the same tokens.
+// A few operations for each row of two columns: plain loops on one thread are fast enough beside
+// the layers of the same tokens.
 #include "kernels/cross_entropy/span_loss.h"
 
 #include <algorithm>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bottleneck adapters (Houlsby et al. 2019, figure 2) of rows:
+// Bottleneck adapters (Houlsby et al. 2019, figure 2), row by row:
 //   u = x d^T + b_d      a = silu(u)      y = round(x + (a e^T + b_e))
-// d [R, H], e [H, R]. All of an adapter's numbers are f32, and so are u, a and what is added to x,
-// which is f32, bf16 or f16, its rows at any distance (f64: all). Sums are f32 chains in increasing
-// index (linear.h): a row's result depends on the row alone. Local; results are ready as of a later
-// ticket. Scratch: R and H numbers of each row.
+// d [R, H], e [H, R]. The adapter's parameters, u, a and what is added to x are f32; x is f32, bf16
+// or f16, with any row stride (or all are f64). Sums are f32 chains in increasing index
+// (linear.h): a row's result depends on the row alone. Local; results are ready as of a later
+// ticket. Workspace for each row: R + H elements forward, at most 3 R + H backward.
 #pragma once
 
 #include "kernels/exec.h"
@@ -20,11 +20,11 @@ void bottleneck_forward(Exec& exec, const Bottleneck& adapter, View y_TH);
 
 ///   du = (dy e) silu'(u)      dx = round(dy + du d)
 ///   dd += du^T x, db_d += sum of du, de += dy^T a, db_e += sum of dy    in increasing row
-/// u and a are made again of x. An absent gradient is left out.
+/// u and a are recomputed from x. Parameter gradients accumulate; absent ones are not computed.
 struct BottleneckBackward {
   Bottleneck adapter;
-  ConstView x_TH, dy_TH;
-  View dx_TH;  // overwritten
+  ConstView x_TH, dy_TH;  // x: what forward read, before it overwrote it
+  View dx_TH;             // overwritten
   View down_gradient_RH = {}, down_bias_gradient_R = {};
   View up_gradient_HR = {}, up_bias_gradient_H = {};
 };

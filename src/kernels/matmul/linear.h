@@ -23,8 +23,8 @@
 // Shapes: the T rows may lie at any distance (row_stride); I and O are contiguous. T may be 0.
 // Types: x, w, dy are f32, bf16, f16, f8_e4m3 or f8_e5m2 in any mix; y, dx are f32, bf16 or f16; dw
 // is f32.
-// All of them may be f64 for the reference. Weights in blocks are for forward alone (who trains
-// through them widens them, narrow/widen.h). Local; results are ready as of a later ticket. Outputs
+// All of them may be f64 for the reference. Weights in blocks are for forward alone: training
+// dequantises them first (narrow/widen.h). Local; results are ready as of a later ticket. Outputs
 // must not overlap inputs. Scratch comes from exec.workspace for the duration of the call.
 #pragma once
 

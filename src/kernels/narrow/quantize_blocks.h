@@ -25,10 +25,10 @@ struct QuantizeBlocks {
 };
 void quantize_blocks(Exec& exec, const QuantizeBlocks& arguments);
 
-/// y = fl32(number of the code * scale of its block), rounded once more where y is bf16, which
-/// changes nothing where scales are powers of two: what quantize_blocks() makes of x stands for,
-/// without codes and scales that are stored. x and y are [T, C] of f32 or bf16; row strides
-/// allowed; y is overwritten. Local; ready as of a later ticket.
+/// Quantises and dequantises x (fake quantisation): y = fl32(value of the code * scale of its
+/// block), with the codes and scales of quantize_blocks(), which are not stored. Rounded once more
+/// where y is bf16, which changes nothing where scales are powers of two. x and y are [T, C] of f32
+/// or bf16; row strides allowed; y is overwritten. Local; ready as of a later ticket.
 struct RoundBlocks {
   ConstView x;
   View y;

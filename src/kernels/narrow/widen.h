@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of a weight as numbers, whatever it is stored in.
+// Rows of a weight as numbers, dequantised where it is held in blocks.
 #pragma once
 
 #include "kernels/exec.h"

@@ -18,8 +18,8 @@ constexpr Implementation<RowSquares> kSquares[] = {
      row_squares_reference},
 };
 
-/// y = f(a, b), or of a alone: as many as there are rows. Roots and quotients of doubles round to
-/// those of floats.
+/// y = f(a, b) or f(a), element by element. A square root or quotient in double, rounded to float,
+/// is the correctly rounded float result.
 struct Norms {
   ConstView a, b;
   View y;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Norms of the rows of a matrix, of which other ranks may have the other columns: sums of squares,
-// and when they are whole, roots and quotients. Local; results are ready as of a later ticket.
+// L2 norms of the rows of a matrix whose other columns other ranks may hold: sums of squares and,
+// once those are complete, square roots and quotients. Local; results are ready as of a later
+// ticket.
 #pragma once
 
 #include "kernels/exec.h"
@@ -13,7 +14,7 @@ namespace megalith::kernels {
 /// rounds it to f32 before the tree; the reference sums in order and rounds y alone. y is
 /// overwritten.
 struct RowSquares {
-  ConstView x_TI;    // f32, bf16 or f16 (f64: reference), rows at any distance
+  ConstView x_TI;    // f32, bf16 or f16 (f64: reference), any row stride
   View y_T;          // f32 (f64)
   int k_shards = 1;  // divides I
 };
