@@ -149,8 +149,12 @@ void write_adapter(const config::Recipe& recipe, const tune::AddedParameters& ad
   if (!newest) return;  // it was stopped before its first save
   const auto best = recipe.checkpoint.keep_best ? train::best_kept(*newest) : std::nullopt;
   added.write(run / "adapter", best ? *best : *newest);
-  log::info("the adapter is {}{}; {}", (run / "adapter").string(),
-            best ? fmt::format(", of step {}", best->step()) : "", who_takes_it(recipe));
+  const std::string step = best ? fmt::format(", of step {}", best->step()) : "";
+  if (recipe.tune.tasks.empty())
+    log::info("the adapter is {}{}; {}", (run / "adapter").string(), step, who_takes_it(recipe));
+  for (const config::TuneTask& task : recipe.tune.tasks)
+    log::info("the adapter of task {} is {}{}; {}", task.name,
+              (run / "adapter" / task.name).string(), step, who_takes_it(recipe));
 }
 
 /// What trains beside the model, and how that is held meanwhile.
@@ -189,11 +193,10 @@ int tune_model(const RecipeOptions& options, const TrainingOptions& extra, bool 
   for (const config::Recipe& one : recipes)
     if (extra.restart) check_restart(one, "tune.model", one.tune.model, options.path);
   const auto added = tune::added_parameters(recipe.tune, spec, model.tensor_shards());
-  const Samples training = read_samples(recipe.tune.data, "tune.data", recipe, model, true);
-  const Samples validation =
-      recipe.train.validate_every == 0
-          ? Samples{}
-          : read_samples(recipe.tune.validation, "tune.validation", recipe, model, false);
+  const Samples training = read_samples(SamplesFor::training, recipe, model);
+  const Samples validation = recipe.train.validate_every == 0
+                                 ? Samples{}
+                                 : read_samples(SamplesFor::validation, recipe, model);
   const int64_t most_learned = std::max(training.most_learned, validation.most_learned);
   if (added) describe(*added, recipe, model);
   const std::string base = model.weights().fingerprint();

@@ -18,8 +18,8 @@ namespace megalith::tune {
 struct AddedParameters {
   std::string description;                                 // how many, of what
   std::function<void(engine::Settings& settings)> add_to;  // a run's
-  /// Replaces the folder's files, durably, by what a checkpoint has of them, in f32. SystemError
-  /// when the folder cannot be written.
+  /// Replaces the folder's files, durably, by what a checkpoint has of them, in f32; of several
+  /// tasks those of a folder below it for each. SystemError when one cannot be written.
   std::function<void(const std::filesystem::path& folder, const checkpoint::Reader& reader)> write;
 };
 

@@ -16,9 +16,9 @@ void write_peft_folder(const std::filesystem::path& folder, const checkpoint::Re
                        const LoraModules& lora, const config::TuneSection& tune);
 void write_peft_folder(const std::filesystem::path& folder, const checkpoint::Reader& reader,
                        const Ia3Modules& ia3, const config::TuneSection& tune);
-/// Rows of virtual tokens; what encoder made them is said beside them (tune.encoder_hidden is then
-/// what it was, not 0).
-void write_prompt_folder(const std::filesystem::path& folder, const checkpoint::Reader& reader,
-                         const models::ModelSpec& spec, const config::TuneSection& tune);
+/// Rows of virtual tokens, of several tasks those of each in a folder of its name below `folder`;
+/// what encoder made them is said beside them (tune.encoder_hidden is then what it was, not 0).
+void write_prompt_folders(const std::filesystem::path& folder, const checkpoint::Reader& reader,
+                          const models::ModelSpec& spec, const config::TuneSection& tune);
 
 }  // namespace megalith::tune

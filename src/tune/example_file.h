@@ -87,6 +87,7 @@ struct ExampleCounts {
   int64_t truncated = 0;   // likewise
   int64_t long_read = 0;   // of these: because of what an encoder reads
   int64_t unlabelled = 0;  // left out: none of their words has a label
+  ExampleCounts& operator+=(const ExampleCounts& other);
 };
 
 /// Reads the lines of a file that are not blank; what UserErrors of `take` say is said of the file
@@ -101,6 +102,10 @@ bool keep_length(Example& example, const LengthRule& rule, ExampleCounts& counts
 /// UserError naming the rule's key when there are none.
 void require_examples(bool are_some, const LengthRule& rule, const ExampleCounts& counts);
 
+/// Appends those of a line, as far as `rule` keeps them; how many. UserErrors are worded as the end
+/// of a sentence about the line.
+int64_t add_examples(std::string_view line, const ExampleForm& form, const LengthRule& rule,
+                     ExampleCounts& counts, std::vector<Example>& examples);
 /// Of all lines of the files that are not blank, in order, as far as `rule` keeps them. UserError
 /// with file:line when a line is no example, with the rule's key when there is none at all.
 std::vector<Example> read_examples(const std::vector<std::string>& files, const ExampleForm& form,

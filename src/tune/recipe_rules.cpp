@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "tune/task_rules.h"
 
 namespace megalith::tune {
 namespace {
@@ -117,11 +118,12 @@ void check_preferences(const config::Recipe& r, std::vector<std::string>& faults
 void check_what_is_given(const config::Recipe& r, std::vector<std::string>& faults) {
   if (r.tune.objective == config::TuneObjective::classify) check_classes(r, faults);
   if (r.tune.objective == config::TuneObjective::dpo) check_preferences(r, faults);
-  if (r.tune.data.empty())
+  check_tasks(r, faults);
+  if (r.tune.data.empty() && r.tune.tasks.empty())
     faults.emplace_back("tune.data names no file of examples; set it to a file of JSON lines");
-  if (r.train.validate_every > 0 && r.tune.validation.empty())
+  if (r.train.validate_every > 0 && !r.tune.has_validation())
     faults.emplace_back("train.validate_every needs tune.validation");
-  if (r.train.validate_every == 0 && !r.tune.validation.empty())
+  if (r.train.validate_every == 0 && r.tune.has_validation())
     faults.emplace_back("tune.validation has no effect with train.validate_every: 0; set that");
   if (r.tune.seeds > 1 && r.train.validate_every == 0)
     faults.emplace_back(
@@ -143,7 +145,7 @@ void check_what_is_given(const config::Recipe& r, std::vector<std::string>& faul
         "tune.quantize: {} with precision.compute: fp8, whose codes are not made of blocks; set "
         "precision.compute: bf16, or take tune.quantize out",
         r.tune.quantize));
-  if (r.tune.method == TuneMethod::prompt) check_prompt(r, faults);
+  if (r.tune.method == TuneMethod::prompt && r.tune.tasks.empty()) check_prompt(r, faults);
   if (r.tune.method != TuneMethod::ia3) return;
   for (const config::ParameterGroup& group : r.optimizer.groups)
     if (group.weight_decay.value_or(0) > 0 && !group.match.starts_with("head."))
@@ -175,7 +177,7 @@ void check_recipe(const config::Recipe& recipe, const config::Recipe& standard,
   check_what_is_given(recipe, faults);
   if (encodes) check_encoder(recipe, standard, faults);
   for (const config::Difference& change : config::differences(standard, recipe)) {
-    if (change.path == "model.dropout") continue;
+    if (change.path == "model.dropout" || change.path.starts_with("tune.tasks.")) continue;
     if (begins_with_one(change.path, kReplaced)) {
       faults.push_back(fmt::format("{} has no effect beside tune.model; take it out of the recipe",
                                    change.path));
