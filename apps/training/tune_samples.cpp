@@ -66,28 +66,42 @@ tune::LengthRule length_rule(const config::Recipe& recipe, const char* key,
 
 /// What makes ids of lines.
 struct LineForm {
-  std::unique_ptr<const chat::ChatFolder> chats;  // which the form refers to
+  // What the form refers to.
+  std::unique_ptr<const chat::ChatFolder> chats;
+  std::unique_ptr<const adapters::PromptMarks> marks;
   tune::ExampleForm form;
 };
 
-/// Of lines in the form of a template, or of none, that a key of the recipe gives; behind the
-/// virtual tokens of a task, if there are any.
+/// Of lines in the form of a template, or of none, that a key of the recipe gives; with the virtual
+/// tokens of a task, if there are any.
 LineForm line_form(const std::string& text, const std::string& key, int64_t task,
                    const config::Recipe& recipe, const store::ModelSource& model) {
-  const int64_t virtual_tokens = virtual_tokens_of(recipe);
-  const std::string given = tune::without_virtual_mark(text, key, virtual_tokens > 0);
+  const text::Tokenizer& own = model.require_tokenizer();
+  const int64_t vocab = model.spec().vocab, virtual_tokens = virtual_tokens_of(recipe);
+  const std::vector<int64_t> splits = recipe.tune.rows_of_marks();
+  std::unique_ptr<const adapters::PromptMarks> marks;
+  std::string given = text;
+  std::vector<int32_t> before;
+  if (splits.empty()) {
+    given = tune::without_virtual_mark(text, key, virtual_tokens > 0);
+    before = layers::virtual_ids(vocab + task * virtual_tokens, virtual_tokens);
+  } else {
+    tune::require_virtual_marks(text, key, splits.size());
+    marks =
+        std::make_unique<const adapters::PromptMarks>(own, vocab, task * virtual_tokens, splits);
+  }
   const bool only_fields = !given.empty() && !is_chat_template(given);
   auto chats = std::make_unique<const chat::ChatFolder>(chats_of(given, key, recipe, model));
-  const int64_t first_virtual = model.spec().vocab + task * virtual_tokens;
   const tune::ExampleForm form{
-      .tokenizer = model.require_tokenizer(),
+      .tokenizer = marks ? marks->tokenizer() : own,
       .chats = *chats,
       .end_id = end_id_of(model, recipe.tune.model),
       .fields = tune::FieldTemplate(only_fields ? given : kDefaultTemplate, "recipe: " + key),
       .only_fields = only_fields,
-      .before = layers::virtual_ids(first_virtual, virtual_tokens),
-      .decoder_start = decoder_start_of(model.spec())};
-  return {std::move(chats), form};
+      .before = before,
+      .decoder_start = decoder_start_of(model.spec()),
+      .marks = marks.get()};
+  return {std::move(chats), std::move(marks), form};
 }
 
 /// Of all lines of a recipe without tasks.
@@ -242,6 +256,7 @@ Samples read_samples(SamplesFor purpose, const config::Recipe& recipe,
   const tune::ExampleSourceOptions options{.sequence_length = rule.most_tokens,
                                            .vocab_size = model.spec().vocab,
                                            .virtual_tokens = virtual_tokens_of(recipe),
+                                           .has_marks = !recipe.tune.splits.empty(),
                                            .seed = static_cast<uint64_t>(recipe.run.seed),
                                            .shuffle = files.for_training,
                                            .numbers = recipe.tune.labels.size() == 1,

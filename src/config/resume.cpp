@@ -193,6 +193,7 @@ constexpr auto kRules = std::to_array<ResumeRule>({
     {"tune.labels", refused, kShape},
     {"tune.stride", needs_allow, kOrder},
     {"tune.virtual_tokens", refused, kShape},
+    {"tune.virtual_token_splits", refused, kMeaning},
     {"tune.tasks[].name", refused, "the saved virtual tokens are those of the old tasks"},
     {"tune.tasks[].data", by_content, kOrder},
     {"tune.tasks[].validation", allowed, {}},

@@ -25,6 +25,11 @@ void TuneSection::visit_virtual_tokens(FieldVisitor& v) {
       "how many virtual tokens stand before every text (prompt, p_tuning); of several tasks, of "
       "each",
       between(1, 1 << 16));
+  v.field(
+      "virtual_token_splits", splits,
+      "how many of them stand in place of each mark <|VIRTUAL_PROMPT_0|>, <|VIRTUAL_PROMPT_1|>, "
+      "... of the templates, in order; empty: all stand before the text",
+      between(1, 1 << 16));
   v.list("tasks", tasks, "name",
          "several tasks in one run, each with virtual tokens of its own, behind one encoder if any "
          "(prompt, p_tuning): names, or a list of {name, data, validation, template, prompt_text}");

@@ -99,6 +99,7 @@ struct TuneSection {
   std::vector<std::string> labels;
   int64_t stride = 128;
   int64_t virtual_tokens = 20;  // of each task
+  std::vector<double> splits;   // of them, whole numbers: in place of each mark of a template
   std::vector<TuneTask> tasks;  // none: all lines are of one
   PromptInit prompt_init = PromptInit::vocabulary;
   std::string prompt_text;
@@ -113,6 +114,8 @@ struct TuneSection {
   int64_t num_virtual_rows() const {
     return virtual_tokens * static_cast<int64_t>(tasks.empty() ? 1 : tasks.size());
   }
+  /// How many rows stand in place of each mark; none: all stand before a text.
+  std::vector<int64_t> rows_of_marks() const { return {splits.begin(), splits.end()}; }
   /// Whether there are files for validation, of all lines or of a task.
   bool has_validation() const {
     return !validation.empty() ||

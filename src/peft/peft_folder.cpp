@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "adapters/prompt_marks.h"
 #include "base/file.h"
 #include "checkpoint/safetensors_writer.h"
 #include "prompts/prompt_table.h"
@@ -171,6 +172,12 @@ void write_prompt(const std::filesystem::path& folder, Values rows, const models
                  {"token_dim", spec.table_width()}});
   config.update(is_encoded ? encoder_of(tune) : beginning());
   write(folder, tensors, config);
+  const std::filesystem::path splits = folder / adapters::kSplitsName;
+  if (tune.splits.empty()) {
+    std::filesystem::remove(splits);
+  } else {
+    write_file_durable(splits, adapters::splits_json(tune.rows_of_marks()));
+  }
 }
 
 }  // namespace

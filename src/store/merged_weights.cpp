@@ -132,7 +132,7 @@ class MergedWeights : public Weights {
 ModelSource with_adapter_merged(ModelSource base, const std::filesystem::path& folder) {
   base = with_head_of(std::move(base), folder);
   AdapterSource adapter = AdapterSource::open(folder, base);
-  if (layers::virtual_tokens_of(adapter.ranks()) > 0) {
+  if (layers::virtual_tokens_of(adapter.ranks()) + layers::tokens_in_text_of(adapter.ranks()) > 0) {
     throw UserError("{}: virtual tokens stand before texts and are no part of the weights",
                     folder.string());
   }

@@ -90,6 +90,10 @@ bool has_answer(const Example& example) {
 std::vector<Example> encode_line(const ExampleLine& line, const ExampleForm& form) {
   std::vector<Example> examples = texts_of(line, form);
   for (Example& example : examples) {
+    if (form.marks != nullptr) {
+      form.decoder_start ? form.marks->expand(example.read)
+                         : form.marks->expand(example.ids, &example.learned);
+    }
     if (form.decoder_start) {  // the text is what the encoder reads
       example.read.insert(example.read.begin(), form.before.begin(), form.before.end());
       continue;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "adapters/prompt_marks.h"
 #include "base/function_ref.h"
 #include "chat/conversation.h"
 #include "config/tune_section.h"
@@ -51,6 +52,8 @@ struct ExampleForm {
   /// Of an encoder-decoder: what a decoder begins with. Its encoder reads what is given of a line,
   /// and the decoder's ids are this and what is learned.
   std::optional<int32_t> decoder_start = {};
+  /// Of virtual tokens that stand inside texts, and not before: `tokenizer` is its own.
+  const adapters::PromptMarks* marks = nullptr;
 };
 
 /// Longest line of a file of texts.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "adapters/prompt_marks.h"
 #include "base/check.h"
 #include "base/error.h"
 #include "layers/adapter.h"
@@ -15,7 +16,7 @@ namespace megalith::tune {
 namespace {
 
 constexpr int64_t kCommonTokens = 5000;
-constexpr std::string_view kMark = "<|VIRTUAL_PROMPT_", kFirstMark = "<|VIRTUAL_PROMPT_0|>";
+constexpr std::string_view kMark = adapters::kVirtualMark, kFirstMark = "<|VIRTUAL_PROMPT_0|>";
 
 /// Appends the tokens of a text, again and again, as many as a task has; `key`: of the recipe, that
 /// gives it.
@@ -89,10 +90,29 @@ std::string without_virtual_mark(const std::string& text, const std::string& key
   if (text == kFirstMark) throw UserError("recipe: {} has no text behind {}", key, text);
   std::string rest = text.starts_with(kFirstMark) ? text.substr(kFirstMark.size()) : text;
   if (rest.find(kMark) != std::string::npos) {
-    throw UserError("recipe: {}: virtual tokens stand before the text, {} at its beginning alone",
-                    key, kFirstMark);
+    throw UserError(
+        "recipe: {}: virtual tokens stand before the text, {} at its beginning alone, unless "
+        "tune.virtual_token_splits puts them in it",
+        key, kFirstMark);
   }
   return rest;
+}
+
+void require_virtual_marks(const std::string& text, const std::string& key, size_t marks) {
+  std::string rest = text;
+  for (size_t mark = 0; mark < marks; ++mark) {
+    const std::string wanted = adapters::virtual_mark(mark);
+    const size_t at = rest.find(kMark);
+    if (at == std::string::npos || rest.compare(at, wanted.size(), wanted) != 0) {
+      throw UserError(
+          "recipe: {} has no {} where tune.virtual_token_splits, of {} marks, wants it next", key,
+          wanted, marks);
+    }
+    rest.erase(0, at + wanted.size());
+  }
+  if (rest.find(kMark) != std::string::npos)
+    throw UserError("recipe: {} has a mark more than tune.virtual_token_splits, which are {}", key,
+                    marks);
 }
 
 void refuse_virtual_mark(const std::string& chat_template, const std::string& key,

@@ -27,6 +27,10 @@ std::vector<float> rows_of_tokens(const store::ModelSource& model, std::span<con
 /// UserError where they do not stand before all of it, where nothing else is in it, or unless there
 /// are such tokens (`has_them`).
 std::string without_virtual_mark(const std::string& text, const std::string& key, bool has_them);
+/// UserError unless a template with a text of its own has each of so many marks once, in order, and
+/// no other: with tune.virtual_token_splits, where the marks are left in the texts
+/// (adapters/prompt_marks.h).
+void require_virtual_marks(const std::string& text, const std::string& key, size_t marks);
 /// UserError where the text of a file that is a chat template has such a mark.
 void refuse_virtual_mark(const std::string& chat_template, const std::string& key,
                          const std::string& file);

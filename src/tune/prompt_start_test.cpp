@@ -169,6 +169,20 @@ TEST(VirtualMark, StandsAtTheBeginningAlone) {
               HasSubstr("tune.template has no text behind <|VIRTUAL_PROMPT_0|>"));
 }
 
+TEST(VirtualMark, EachStandsOnceWhereTheyAreSplit) {
+  const auto fault = [](const char* text) {
+    return fault_of([=] { require_virtual_marks(text, "tune.template", 2); });
+  };
+  EXPECT_EQ(fault("a<|VIRTUAL_PROMPT_0|>{q}<|VIRTUAL_PROMPT_1|> {a}"), "no fault");
+  EXPECT_EQ(fault("<|VIRTUAL_PROMPT_0|><|VIRTUAL_PROMPT_1|>{a}"), "no fault");
+  EXPECT_THAT(fault("{q} {a}"), HasSubstr("tune.template has no <|VIRTUAL_PROMPT_0|>"));
+  EXPECT_THAT(fault("<|VIRTUAL_PROMPT_0|>{a}"), HasSubstr("has no <|VIRTUAL_PROMPT_1|>"));
+  EXPECT_THAT(fault("<|VIRTUAL_PROMPT_1|><|VIRTUAL_PROMPT_0|>{a}"),
+              HasSubstr("has no <|VIRTUAL_PROMPT_0|>"));
+  EXPECT_THAT(fault("<|VIRTUAL_PROMPT_0|><|VIRTUAL_PROMPT_1|><|VIRTUAL_PROMPT_2|>{a}"),
+              HasSubstr("has a mark more"));
+}
+
 TEST(VirtualMark, IsNoneOfAChatTemplate) {
   EXPECT_EQ(fault_of([] { refuse_virtual_mark("{{ messages }}", "tune.template", "a.jinja"); }),
             "no fault");

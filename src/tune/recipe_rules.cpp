@@ -24,7 +24,8 @@ constexpr std::string_view kOfLabels[] = {"tune.labels", "tune.task"};
 constexpr std::string_view kOfQuestions[] = {"tune.stride"};
 constexpr std::string_view kOfLora[] = {"tune.rank", "tune.alpha", "tune.dropout", "tune.rslora",
                                         "tune.dora"};
-constexpr std::string_view kOfVirtualTokens[] = {"tune.virtual_tokens"};
+constexpr std::string_view kOfVirtualTokens[] = {"tune.virtual_tokens",
+                                                 "tune.virtual_token_splits"};
 constexpr std::string_view kOfPrompts[] = {"tune.prompt_init", "tune.prompt_text"};
 constexpr std::string_view kOfFrozen[] = {"tune.quantize"};
 constexpr std::string_view kOfEncoders[] = {"tune.encoder"};
@@ -119,6 +120,7 @@ void check_what_is_given(const config::Recipe& r, std::vector<std::string>& faul
   if (r.tune.objective == config::TuneObjective::classify) check_classes(r, faults);
   if (r.tune.objective == config::TuneObjective::dpo) check_preferences(r, faults);
   check_tasks(r, faults);
+  check_splits(r, faults);
   if (r.tune.data.empty() && r.tune.tasks.empty())
     faults.emplace_back("tune.data names no file of examples; set it to a file of JSON lines");
   if (r.train.validate_every > 0 && !r.tune.has_validation())

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 
 namespace megalith::tune {
 namespace {
@@ -103,6 +104,43 @@ void check_tasks(const config::Recipe& recipe, Faults& faults) {
                                  tune.num_virtual_rows(), kMostRows));
   if (recipe.train.sample_every > 0)
     faults.emplace_back("train.sample_every: its prompts are of none of tune.tasks; set it to 0");
+}
+
+void check_splits(const config::Recipe& recipe, Faults& faults) {
+  const config::TuneSection& tune = recipe.tune;
+  if (tune.splits.empty() || !tune.has_virtual_tokens()) return;
+  double sum = 0;
+  bool are_whole = true;
+  for (const double split : tune.splits) {
+    sum += split;
+    are_whole = are_whole && split == std::floor(split);
+  }
+  if (!are_whole || sum != static_cast<double>(tune.virtual_tokens))
+    faults.push_back(
+        fmt::format("tune.virtual_token_splits must be whole numbers whose sum is {}, which "
+                    "tune.virtual_tokens says",
+                    tune.virtual_tokens));
+  const auto has_place = [](const std::string& text) {
+    return !text.empty() && !text.ends_with(".jinja");
+  };
+  const bool have_places =
+      tune.tasks.empty() ? has_place(tune.template_text)
+                         : std::ranges::all_of(tune.tasks, has_place, &TuneTask::template_text);
+  if (!have_places)
+    faults.emplace_back(
+        "tune.virtual_token_splits needs a template whose text has the marks, tune.template or "
+        "that "
+        "of each of tune.tasks");
+  if (tune.overlong == config::Overlong::truncate)
+    faults.emplace_back(
+        "tune.overlong: truncate may cut virtual tokens off with tune.virtual_token_splits; set "
+        "drop or refuse");
+  if (tune.objective == config::TuneObjective::dpo)
+    faults.emplace_back("tune.virtual_token_splits is not built with tune.objective: dpo; set sft");
+  if (recipe.train.sample_every > 0)
+    faults.emplace_back(
+        "train.sample_every: its prompts are read without the marks of tune.virtual_token_splits; "
+        "set it to 0");
 }
 
 }  // namespace megalith::tune

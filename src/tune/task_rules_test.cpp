@@ -119,5 +119,43 @@ TEST(TaskRules, AreOfVirtualTokensAlone) {
               HasSubstr("tune.tasks have 65538 virtual tokens together, and may have 65536"));
 }
 
+/// Of a recipe without tasks.
+std::string fault_of_splits(const std::function<void(config::Recipe&)>& change) {
+  return fault_of_tasks([&](config::Recipe& r) {
+    r.tune.tasks.clear();
+    r.tune.data = {"a.jsonl"};
+    r.tune.template_text = "<|VIRTUAL_PROMPT_0|>{q}<|VIRTUAL_PROMPT_1|> {a}";
+    r.tune.virtual_tokens = 5;
+    r.tune.splits = {3, 2};
+    change(r);
+  });
+}
+
+TEST(TaskRules, SplitsAreRowsOfMarksInTemplates) {
+  EXPECT_EQ(fault_of_splits([](auto&) {}), "");
+  EXPECT_EQ(fault_of_splits([](auto& r) { r.tune.method = config::TuneMethod::p_tuning; }), "");
+  for (const auto& splits : std::vector<std::vector<double>>{{3, 3}, {5, 1}, {2.5, 2.5}})
+    EXPECT_THAT(fault_of_splits([&](auto& r) { r.tune.splits = splits; }),
+                HasSubstr("tune.virtual_token_splits must be whole numbers whose sum is 5"));
+  for (const char* const text : {"", "chat.jinja"})
+    EXPECT_THAT(fault_of_splits([&](auto& r) { r.tune.template_text = text; }),
+                HasSubstr("tune.virtual_token_splits needs a template"));
+  EXPECT_THAT(fault_of_tasks([](auto& r) { r.tune.splits = {20}; }),
+              HasSubstr("tune.virtual_token_splits needs a template"));
+  EXPECT_EQ(fault_of_tasks([](auto& r) {
+              r.tune.splits = {20};
+              r.tune.tasks[0].template_text = "{q} {a}";
+            }),
+            "");
+  EXPECT_THAT(fault_of_splits([](auto& r) { r.tune.overlong = config::Overlong::truncate; }),
+              HasSubstr("tune.overlong: truncate may cut virtual tokens off"));
+  EXPECT_THAT(fault_of_splits([](auto& r) { r.tune.objective = config::TuneObjective::dpo; }),
+              HasSubstr("tune.virtual_token_splits is not built with tune.objective: dpo"));
+  EXPECT_THAT(fault_of_splits([](auto& r) { r.train.sample_every = 5; }),
+              HasSubstr("read without the marks"));
+  EXPECT_THAT(fault_of_splits([](auto& r) { r.tune.method = config::TuneMethod::lora; }),
+              HasSubstr("tune.virtual_token_splits has no effect with tune.method: lora"));
+}
+
 }  // namespace
 }  // namespace megalith::tune

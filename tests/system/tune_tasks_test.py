@@ -152,6 +152,65 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
         self.assertIn("the content of tune.tasks is not the one it began with", self.tune("prompt-part", *more, as_set([first, changed]), code=2))
         self.tune("prompt-part", *more, as_set([first, changed]), options=("--allow", "tune.tasks"))
 
+    def test_virtual_tokens_stand_where_marks_are(self):
+        data = self.tasks[0]["data"]
+        front = ("<|VIRTUAL_PROMPT_0|>{text} {answer}", "<|VIRTUAL_PROMPT_0|>the cat sees the dog")
+        inside = ("{text}<|VIRTUAL_PROMPT_0|> so<|VIRTUAL_PROMPT_1|> {answer}", "the cat sees the dog<|VIRTUAL_PROMPT_0|> so<|VIRTUAL_PROMPT_1|>")
+
+        def settings(template, *more):
+            return (*more, f"tune.data={data}", f"tune.template={json.dumps(template)}")
+
+        def answer(out, prompt, code=0):
+            words = ("generate", "--checkpoint", self.model, "--adapter", self.folder / out / "adapter", "--prompt", prompt, "--max-new-tokens", 8,
+                     "--temperature", 0, "--threads", 1, "--json")
+            return run(*words, code=code) if code else json.loads(run(*words))["ids"]
+
+        # At the beginning of a text, which no special token begins here, they stand as without marks.
+        self.tune("before", *settings(front[0], *PROMPT))
+        self.tune("front", *settings(front[0], *PROMPT, f"tune.virtual_token_splits=[{TOKENS}]"))
+        self.same("before", "front")
+        self.assertEqual(self.rows("before"), self.rows("front"))
+        self.assertEqual(answer("front", front[1]), answer("before", "the cat sees the dog"))
+        for method, own in METHODS.items():
+            out, split = f"inside-{method}", settings(inside[0], *own, "tune.virtual_token_splits=[4, 2]")
+            self.tune(out, *split, "train.steps=20")
+            for number, layout in enumerate((("parallel.tensor=2", "parallel.sequence=true"), ("parallel.data=2", "parallel.zero=1"), ("parallel.pipeline=2", "train.micro_batch=1"))):
+                self.tune(f"{out}-x{number}", *split, "train.steps=20", *layout)
+                self.same(out, f"{out}-x{number}")
+            self.tune(f"{out}-part", *split, "train.steps=6")
+            self.tune(f"{out}-part", *split, "train.steps=20")
+            self.same(out, f"{out}-part")
+        self.assertNotEqual(self.losses("inside-prompt")[:8], self.losses("front"))
+        adapter = self.folder / "inside-prompt/adapter"
+        self.assertEqual(json.loads((adapter / "virtual_token_splits.json").read_text()), {"virtual_token_splits": [4, 2]})
+        self.assertFalse((self.folder / "before/adapter/virtual_token_splits.json").exists())
+        self.assertTrue(all(number < 285 for number in answer("inside-prompt", inside[1])))
+        # What is scored is the text, which it has learned to go on with.
+        self.tune("inside-long", *settings(inside[0], *PROMPT, "tune.virtual_token_splits=[4, 2]"), "train.steps=150")
+        scored = {}
+        for name, text, options in (("alone", "the cat sees the dog so yes.", ()),
+                                    ("marked", f"{inside[1]} yes.", ("--adapter", self.folder / "inside-long/adapter"))):
+            line = written(self.folder / f"{name}.jsonl", [{"text": text}])
+            scored[name] = json.loads(run("evaluate", "score", "--checkpoint", self.model, "--input", line, "--threads", 1, "--json", *options))
+        self.assertEqual(scored["alone"]["ids"], scored["marked"]["ids"])
+        self.assertEqual(len(scored["marked"]["logprobs"]), len(scored["alone"]["logprobs"]))
+        self.assertGreater(sum(scored["marked"]["logprobs"][-3:]), sum(scored["alone"]["logprobs"][-3:]))
+        for prompt, expected in (("the cat", "the text has no <|VIRTUAL_PROMPT_0|>"), ("the cat<|VIRTUAL_PROMPT_1|>", "that is not its next mark")):
+            self.assertIn(expected, answer("inside-prompt", prompt, code=2))
+        text = self.folder / "text.txt"
+        self.assertIn("its virtual tokens stand inside texts",
+                      run("evaluate", "perplexity", "--checkpoint", self.model, "--input", text, "--adapter", adapter, code=2))
+        self.assertIn("which serve does not read", run("serve", "--checkpoint", self.model, "--adapter", f"marked={adapter}", code=2))
+        self.assertIn("are no part of the weights", run("convert", "--from", self.model, "--to", self.folder / "never", "--merge-adapter", adapter, code=2))
+        self.assertIn("tune.virtual_token_splits", self.tune("inside-prompt", *settings(inside[0], *PROMPT, "tune.virtual_token_splits=[3, 3]"),
+                                                             "train.steps=21", code=2))
+        # Of tasks each has its own.
+        tasks = [{**task, "template": inside[0]} for task in self.tasks]
+        self.tune("inside-tasks", *LSTM, "tune.virtual_token_splits=[4, 2]", as_set(tasks))
+        self.tune("inside-tasks-x", *LSTM, "tune.virtual_token_splits=[4, 2]", as_set(tasks), "parallel.tensor=2", "train.micro_batch=1")
+        self.same("inside-tasks", "inside-tasks-x")
+        self.assertTrue((self.folder / "inside-tasks/adapter/deny/virtual_token_splits.json").exists())
+
     def test_its_recipe(self):
         data = written(self.folder / "questions.jsonl", [
             line for text, answer in examples(6, 1)
@@ -182,6 +241,8 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
                  "tune.tasks.1.template: virtual tokens stand before the text"),
                 ((*PROMPT, as_set([first, {**second, "template": "{answer}."}])), "tune.tasks.1.template \"{answer}.\": does not end with the {field}"),
                 ((*PROMPT, as_set([{**first, "label": "x"}])), "tune.tasks.0.label"),
+                ((*PROMPT, as_set(self.tasks), "tune.virtual_token_splits=[4, 3]"), "must be whole numbers whose sum is 6"),
+                ((*PROMPT, as_set(self.tasks), "tune.virtual_token_splits=[4, 2]"), "recipe: tune.tasks.0.template has no <|VIRTUAL_PROMPT_1|>"),
                 ((*PROMPT, named, f"tune.data={unknown}"), "unknown.jsonl:2: has the taskname \"Deny\", which is not here: agree, deny"),
                 ((*PROMPT, named, f"tune.data={extra}"), "extra.jsonl:1: has a field \"note\", which the template of task \"deny\" has no place for"),
                 ((*PROMPT, named, f"tune.data={one}"), "recipe: tune.data: no example of task \"deny\""),
