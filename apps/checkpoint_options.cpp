@@ -203,12 +203,26 @@ int64_t virtual_tokens_of(const CheckpointOptions& options, const store::ModelSo
   return layers::virtual_tokens_of(store::AdapterSource::open(*options.adapter, source).ranks());
 }
 
+std::optional<adapters::PromptMarks> marks_of(const CheckpointOptions& options,
+                                              const store::ModelSource& source) {
+  if (!options.adapter) return std::nullopt;
+  const std::vector<int64_t> splits = store::AdapterSource::open(*options.adapter, source).splits();
+  if (splits.empty()) return std::nullopt;
+  return adapters::PromptMarks(source.require_tokenizer(), source.spec().vocab, 0, splits);
+}
+
 void on_model_ranks(const CheckpointOptions& options, const store::ModelSource& source,
                     const std::string& input, FunctionRef<void(const ModelRank&)> body) {
   const std::optional<Launch> launch = launched(options.ranks);
   const inference::InferenceModel::Options made = model_options(options, source);
   std::optional<store::AdapterSource> adapter;
   if (options.adapter) adapter.emplace(store::AdapterSource::open(*options.adapter, source));
+  if (adapter && !adapter->splits().empty() && !options.reads_marks) {
+    throw UserError(
+        "{}: its virtual tokens stand inside texts, where these have marks; generate and evaluate "
+        "score read such texts",
+        *options.adapter);
+  }
   const RankOptions rank_options{.num_ranks = made.layout.num_ranks(), .threads = options.threads};
   on_ranks(rank_options, launch, [&](const RankPlace& place) {
     if (launch) {

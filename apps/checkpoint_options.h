@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "adapters/prompt_marks.h"
 #include "apps/command.h"
 #include "apps/ranks.h"
 #include "inference/inference_model.h"
@@ -21,6 +22,9 @@ struct CheckpointOptions {
   std::string kv_dtype;                // of generate alone; empty: as dtype
   std::string quantize;                // q8_0, q4_0, q4_1; empty: as the checkpoint has its weights
   std::optional<std::string> adapter;  // a folder
+  /// The command puts an adapter's virtual tokens where texts have marks (marks_of); others refuse
+  /// such adapters.
+  bool reads_marks = false;
   int threads = 0;
   int ranks = 0;                       // 0: as the layout or a launcher says
   std::vector<std::string> overrides;  // parallel.tensor=2
@@ -42,6 +46,9 @@ inference::InferenceModel::Options model_options(const CheckpointOptions& option
 /// Virtual tokens of the options' adapter, which take their place of the context. UserError or
 /// IntegrityError about the adapter.
 int64_t virtual_tokens_of(const CheckpointOptions& options, const store::ModelSource& source);
+/// Those of an adapter whose virtual tokens stand inside texts; else none.
+std::optional<adapters::PromptMarks> marks_of(const CheckpointOptions& options,
+                                              const store::ModelSource& source);
 
 /// What a rank reads text with.
 struct ModelRank {

@@ -29,12 +29,14 @@ std::vector<std::vector<int32_t>> score_lines(const CheckpointOptions& options,
                                               const store::ModelSource& source,
                                               const std::string& input) {
   const int64_t virtual_tokens = virtual_tokens_of(options, source);
+  const std::optional<adapters::PromptMarks> marks = marks_of(options, source);
   std::vector<std::vector<int32_t>> lines;
   for_each_line(input, [&](std::string_view line) {
-    inference::Reading reading = reading_of_line(line, source);
+    inference::Reading reading = reading_of_line(line, source, marks ? &*marks : nullptr);
     if (!reading.types.empty() && source.spec().is_causal())
       throw UserError("\"type_ids\" are of encoders, and this model has no types of tokens");
-    inference::check_scorable(source.spec(), reading.ids, virtual_tokens);
+    inference::check_scorable(source.spec(), reading.ids, virtual_tokens,
+                              marks ? marks->tokens() : 0);
     lines.push_back(std::move(reading.ids));
   });
   return lines;
@@ -49,11 +51,13 @@ void print_score(std::span<const int32_t> ids, const std::vector<double>& logpro
 int score_targets(const CheckpointOptions& options, const store::ModelSource& source,
                   const std::string& input) {
   const int64_t virtual_tokens = virtual_tokens_of(options, source);
+  const std::optional<adapters::PromptMarks> marks = marks_of(options, source);
   std::vector<TargetReading> lines;
   std::string asked;
   for_each_line(input, [&](std::string_view line) {
-    lines.push_back(target_of_line(line, source));
-    inference::check_target(source.spec(), lines.back().ids, lines.back().target, virtual_tokens);
+    lines.push_back(target_of_line(line, source, marks ? &*marks : nullptr));
+    inference::check_target(source.spec(), lines.back().ids, lines.back().target, virtual_tokens,
+                            marks ? marks->tokens() : 0);
     asked += fmt::format("{} {}\n", lines.back().ids, lines.back().target);
   });
   on_model_ranks(options, source, asked, [&](const ModelRank& rank) {
@@ -65,14 +69,15 @@ int score_targets(const CheckpointOptions& options, const store::ModelSource& so
   return 0;
 }
 
-int score(const CheckpointOptions& options, const std::string& input) {
+int score(CheckpointOptions options, const std::string& input) {
+  options.reads_marks = true;
   const auto source = store::ModelSource::open(options.path);
   if (source.spec().is_encoder_decoder()) return score_targets(options, source, input);
   const auto lines = score_lines(options, source, input);
   on_model_ranks(options, source, fmt::format("{}", lines), [&](const ModelRank& rank) {
     for (const std::vector<int32_t>& ids : lines) {
       const std::vector<double> logprobs = rank.engine.score(ids);
-      if (rank.is_rank_zero) print_score(ids, logprobs);
+      if (rank.is_rank_zero) print_score(inference::without_virtual(source.spec(), ids), logprobs);
     }
   });
   return 0;

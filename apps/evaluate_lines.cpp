@@ -39,29 +39,41 @@ void for_each_line(const std::string& input, FunctionRef<void(std::string_view l
 
 namespace {
 
-inference::Reading reading_of(text::ScoreLine& content, const store::ModelSource& source) {
+inference::Reading reading_of(text::ScoreLine& content, const store::ModelSource& source,
+                              const text::Tokenizer& tokenizer) {
   if ((content.target || content.target_ids) && !source.spec().is_encoder_decoder())
     throw UserError("has a target, which encoder-decoders predict, and this model has one stack");
   if (!content.text) return {std::move(content.ids), std::move(content.type_ids)};
   const std::optional<std::string_view> pair = content.pair;
-  text::Encoding encoding = source.require_tokenizer().encode_typed(*content.text, pair, true);
+  text::Encoding encoding = tokenizer.encode_typed(*content.text, pair, true);
   // A model that knows one type or none has the same row for all.
   if (source.spec().embedding.token_types < 2) encoding.type_ids.clear();
   return {std::move(encoding.ids), std::move(encoding.type_ids)};
 }
 
-}  // namespace
-
-inference::Reading reading_of_line(std::string_view line, const store::ModelSource& source) {
-  text::ScoreLine content = text::parse_score_line(line);
-  return reading_of(content, source);
+/// The same with virtual tokens in place of marks, if there are any.
+inference::Reading reading_of(text::ScoreLine& content, const store::ModelSource& source,
+                              const adapters::PromptMarks* marks) {
+  if (marks == nullptr) return reading_of(content, source, source.require_tokenizer());
+  inference::Reading reading = reading_of(content, source, marks->tokenizer());
+  marks->expand(reading.ids);
+  return reading;
 }
 
-TargetReading target_of_line(std::string_view line, const store::ModelSource& source) {
+}  // namespace
+
+inference::Reading reading_of_line(std::string_view line, const store::ModelSource& source,
+                                   const adapters::PromptMarks* marks) {
+  text::ScoreLine content = text::parse_score_line(line);
+  return reading_of(content, source, marks);
+}
+
+TargetReading target_of_line(std::string_view line, const store::ModelSource& source,
+                             const adapters::PromptMarks* marks) {
   text::ScoreLine content = text::parse_score_line(line);
   if (!content.type_ids.empty())
     throw UserError("has \"type_ids\", and this model has no types of tokens");
-  TargetReading reading{reading_of(content, source).ids, {}};
+  TargetReading reading{reading_of(content, source, marks).ids, {}};
   if (content.target_ids) {
     reading.target = std::move(*content.target_ids);
   } else if (content.target) {

@@ -22,7 +22,15 @@ ServedAdapters::ServedAdapters(const std::vector<std::string>& options, const st
       throw UserError("--adapter {}: the name {} is taken", text, name);
     names_.push_back(name);
     folders_.emplace(name, text.substr(sign + 1));
-    ranks_.push_back(open(name)->ranks());
+    const auto adapter = open(name);
+    if (!adapter->splits().empty()) {
+      throw UserError(
+          "--adapter {}: its virtual tokens stand inside texts, where these have marks, which "
+          "serve "
+          "does not read; generate does",
+          name);
+    }
+    ranks_.push_back(adapter->ranks());
   }
 }
 

@@ -49,20 +49,24 @@ void print(const generate::Generated& result, const generate::GenerateOptions& o
   print_json(json);
 }
 
+std::string prompt_of(const GenerateOptions& o, const store::ModelSource& source) {
+  if (o.prompt) return *o.prompt;
+  return chat_text(chat::ChatFolder::parse(source.texts(), o.checkpoint.path), *o.messages, true);
+}
+
 int run(const GenerateOptions& o, bool json) {
   if (!o.prompt && !o.messages) throw UserError("--prompt is required, or --messages");
   const auto source = store::ModelSource::open(o.checkpoint.path);
+  const std::optional<adapters::PromptMarks> marks = marks_of(o.checkpoint, source);
   const text::Tokenizer& tokenizer = source.require_tokenizer();
+  const text::Tokenizer& of_prompt = marks ? marks->tokenizer() : tokenizer;
   const generate::GenerateOptions options = o.for_model(source, json);
   const GrammarSource grammar = o.grammar.read();
   std::optional<store::ModelSource> draft;
   if (o.draft) draft.emplace(store::ModelSource::open(*o.draft));
-  const std::string prompt =
-      o.prompt ? *o.prompt
-               : chat_text(chat::ChatFolder::parse(source.texts(), o.checkpoint.path), *o.messages,
-                           true);
+  const std::string prompt = prompt_of(o, source);
   // A chat template has put the special tokens where they belong.
-  std::vector<int32_t> ids = tokenizer.encode(prompt, o.prompt.has_value());
+  std::vector<int32_t> ids = of_prompt.encode(prompt, o.prompt.has_value());
   if (ids.empty() && !options.end_ids.empty())
     ids.push_back(options.end_ids[0]);  // an empty prompt begins a document
   // A text that goes on from the prompt is shown with it; of a chat, or where an encoder reads the
@@ -72,7 +76,8 @@ int run(const GenerateOptions& o, bool json) {
   const std::string asked = fmt::format("{}\n{}\n{}\n{}", prompt, text_of(options), grammar.text(),
                                         draft ? draft->weights().fingerprint() : "");
   const auto matcher = grammar.matcher(tokenizer);
-  const std::string before = source.spec().is_encoder_decoder() ? "" : tokenizer.decode(ids);
+  const std::string before = source.spec().is_encoder_decoder() ? "" : of_prompt.decode(ids);
+  if (marks) marks->expand(ids);
   std::atomic<bool> is_broken_off = false;
   on_model_ranks(o.checkpoint, source, asked, [&](const ModelRank& rank) {
     const bool streams = rank.is_rank_zero && o.stream;
@@ -124,6 +129,7 @@ void add_generate(CLI::App& app, Invocation& invocation) {
                   "--json-schema person.json\n");
   auto o = std::make_shared<GenerateOptions>();
   o->declare(c);
+  o->checkpoint.reads_marks = true;
   c.callback(
       [=, &invocation] { invocation.run = [=, &invocation] { return run(*o, invocation.json); }; });
 }

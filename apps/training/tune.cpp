@@ -129,6 +129,8 @@ std::shared_ptr<const void> compare_with_start(const Samples& training, const Sa
 
 /// The commands that read the adapter which a run has trained, for the log.
 std::string_view who_takes_it(const config::Recipe& recipe) {
+  if (!recipe.tune.splits.empty())
+    return "generate and evaluate score take it as --adapter, for texts with the marks";
   if (!recipe.classifies()) return "generate, evaluate and serve take it as --adapter";
   switch (recipe.tune.task) {
     case config::ClassifyTask::sequence_classification:
@@ -149,8 +151,12 @@ void write_adapter(const config::Recipe& recipe, const tune::AddedParameters& ad
   if (!newest) return;  // it was stopped before its first save
   const auto best = recipe.checkpoint.keep_best ? train::best_kept(*newest) : std::nullopt;
   added.write(run / "adapter", best ? *best : *newest);
-  log::info("the adapter is {}{}; {}", (run / "adapter").string(),
-            best ? fmt::format(", of step {}", best->step()) : "", who_takes_it(recipe));
+  const std::string step = best ? fmt::format(", of step {}", best->step()) : "";
+  if (recipe.tune.tasks.empty())
+    log::info("the adapter is {}{}; {}", (run / "adapter").string(), step, who_takes_it(recipe));
+  for (const config::TuneTask& task : recipe.tune.tasks)
+    log::info("the adapter of task {} is {}{}; {}", task.name,
+              (run / "adapter" / task.name).string(), step, who_takes_it(recipe));
 }
 
 /// Logs what trains beside the model, and how the frozen weights are held.
@@ -189,11 +195,10 @@ int tune_model(const RecipeOptions& options, const TrainingOptions& extra, bool 
   for (const config::Recipe& one : recipes)
     if (extra.restart) check_restart(one, "tune.model", one.tune.model, options.path);
   const auto added = tune::added_parameters(recipe.tune, spec, model.tensor_shards());
-  const Samples training = read_samples(recipe.tune.data, "tune.data", recipe, model, true);
-  const Samples validation =
-      recipe.train.validate_every == 0
-          ? Samples{}
-          : read_samples(recipe.tune.validation, "tune.validation", recipe, model, false);
+  const Samples training = read_samples(SamplesFor::training, recipe, model);
+  const Samples validation = recipe.train.validate_every == 0
+                                 ? Samples{}
+                                 : read_samples(SamplesFor::validation, recipe, model);
   const int64_t most_learned = std::max(training.most_learned, validation.most_learned);
   if (added) describe(*added, recipe, model);
   const std::string base = model.weights().fingerprint();

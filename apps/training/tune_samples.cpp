@@ -3,8 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <iterator>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "base/file.h"
 #include "base/integer.h"
@@ -15,6 +17,7 @@
 #include "tune/labelled_file.h"
 #include "tune/prompt_start.h"
 #include "tune/tagged_file.h"
+#include "tune/task_examples.h"
 
 namespace megalith::apps {
 namespace {
@@ -25,13 +28,13 @@ constexpr int64_t kMostTemplateBytes = 16 << 20;
 
 bool is_chat_template(const std::string& text) { return text.ends_with(".jinja"); }
 
-/// The templates beside the model, or the recipe's.
-chat::ChatFolder chats_of(const config::Recipe& recipe, const store::ModelSource& model) {
+/// The templates beside the model, or the one that a key of the recipe gives.
+chat::ChatFolder chats_of(const std::string& given, const std::string& key,
+                          const config::Recipe& recipe, const store::ModelSource& model) {
   std::map<std::string, std::string> files = model.texts();
-  const std::string& given = recipe.tune.template_text;
   if (is_chat_template(given)) {
     files[kChatTemplateName] = read_file(given, kMostTemplateBytes);
-    tune::refuse_virtual_mark(files[kChatTemplateName], given);
+    tune::refuse_virtual_mark(files[kChatTemplateName], key, given);
   }
   return chat::ChatFolder::parse(files, recipe.tune.model);
 }
@@ -61,23 +64,99 @@ tune::LengthRule length_rule(const config::Recipe& recipe, const char* key,
   return {key, answer, recipe.tune.overlong, length, end_id_of(model, recipe.tune.model)};
 }
 
-/// What `read` makes of what makes ids of lines.
-template <typename Read>
-auto with_form(const config::Recipe& recipe, const store::ModelSource& model, const Read& read) {
-  const int64_t virtual_tokens = virtual_tokens_of(recipe);
-  const std::string given =
-      tune::without_virtual_mark(recipe.tune.template_text, virtual_tokens > 0);
+/// What makes ids of lines.
+struct LineForm {
+  // What the form refers to.
+  std::unique_ptr<const chat::ChatFolder> chats;
+  std::unique_ptr<const adapters::PromptMarks> marks;
+  tune::ExampleForm form;
+};
+
+/// Of lines in the form of a template, or of none, that a key of the recipe gives; with the virtual
+/// tokens of a task, if there are any.
+LineForm line_form(const std::string& text, const std::string& key, int64_t task,
+                   const config::Recipe& recipe, const store::ModelSource& model) {
+  const text::Tokenizer& own = model.require_tokenizer();
+  const int64_t vocab = model.spec().vocab, virtual_tokens = virtual_tokens_of(recipe);
+  const std::vector<int64_t> splits = recipe.tune.rows_of_marks();
+  std::unique_ptr<const adapters::PromptMarks> marks;
+  std::string given = text;
+  std::vector<int32_t> before;
+  if (splits.empty()) {
+    given = tune::without_virtual_mark(text, key, virtual_tokens > 0);
+    before = layers::virtual_ids(vocab + task * virtual_tokens, virtual_tokens);
+  } else {
+    tune::require_virtual_marks(text, key, splits.size());
+    marks =
+        std::make_unique<const adapters::PromptMarks>(own, vocab, task * virtual_tokens, splits);
+  }
   const bool only_fields = !given.empty() && !is_chat_template(given);
-  const chat::ChatFolder chats = chats_of(recipe, model);
-  const tune::ExampleForm form{.tokenizer = model.require_tokenizer(),
-                               .chats = chats,
-                               .end_id = end_id_of(model, recipe.tune.model),
-                               .fields = tune::FieldTemplate(only_fields ? given : kDefaultTemplate,
-                                                             "recipe: tune.template"),
-                               .only_fields = only_fields,
-                               .before = layers::virtual_ids(model.spec().vocab, virtual_tokens),
-                               .decoder_start = decoder_start_of(model.spec())};
-  return read(form);
+  auto chats = std::make_unique<const chat::ChatFolder>(chats_of(given, key, recipe, model));
+  const tune::ExampleForm form{
+      .tokenizer = marks ? marks->tokenizer() : own,
+      .chats = *chats,
+      .end_id = end_id_of(model, recipe.tune.model),
+      .fields = tune::FieldTemplate(only_fields ? given : kDefaultTemplate, "recipe: " + key),
+      .only_fields = only_fields,
+      .before = before,
+      .decoder_start = decoder_start_of(model.spec()),
+      .marks = marks.get()};
+  return {std::move(chats), std::move(marks), form};
+}
+
+/// Of all lines of a recipe without tasks.
+LineForm line_form(const config::Recipe& recipe, const store::ModelSource& model) {
+  return line_form(recipe.tune.template_text, "tune.template", 0, recipe, model);
+}
+
+/// Files that a recipe names for one purpose, in common or those of each task.
+struct Files {
+  const char* key;
+  const std::vector<std::string>& common;
+  std::vector<std::string> config::TuneTask::*own;
+  bool for_training;
+};
+Files files_for(SamplesFor purpose, const config::TuneSection& tune) {
+  if (purpose == SamplesFor::training)
+    return {"tune.data", tune.data, &config::TuneTask::data, true};
+  return {"tune.validation", tune.validation, &config::TuneTask::validation, false};
+}
+
+/// Appends the examples of one task's own files.
+void read_own(const std::vector<std::string>& files, const std::string& key, tune::TaskForm& task,
+              tune::LengthRule rule, tune::ExampleCounts& counts,
+              std::vector<tune::Example>& examples) {
+  rule.key = key.c_str();
+  tune::ExampleCounts own;
+  auto some = tune::read_task_examples(files, std::span(&task, 1), rule, own);
+  examples.insert(examples.end(), std::make_move_iterator(some.begin()),
+                  std::make_move_iterator(some.end()));
+  counts += own;
+}
+
+/// Of all tasks, each behind virtual tokens of its own.
+std::vector<tune::Example> read_tasks(const Files& files, const config::Recipe& recipe,
+                                      const store::ModelSource& model, const tune::LengthRule& rule,
+                                      tune::ExampleCounts& counts) {
+  const std::vector<config::TuneTask>& tasks = recipe.tune.tasks;
+  std::vector<LineForm> forms;
+  for (size_t i = 0; i < tasks.size(); ++i)
+    forms.push_back(line_form(tasks[i].template_text, fmt::format("tune.tasks.{}.template", i),
+                              static_cast<int64_t>(i), recipe, model));
+  std::vector<tune::TaskForm> named;
+  for (size_t i = 0; i < tasks.size(); ++i) named.push_back({tasks[i].name, forms[i].form});
+  std::vector<tune::Example> examples;
+  if (!files.common.empty()) examples = tune::read_task_examples(files.common, named, rule, counts);
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    if (const auto& own = tasks[i].*files.own; !own.empty())
+      read_own(own, fmt::format("{}, task {}", files.key, tasks[i].name), named[i], rule, counts,
+               examples);
+    if (files.for_training && named[i].examples == 0)
+      throw UserError("recipe: {}: no example of task {:?} among {} lines", files.key,
+                      tasks[i].name, counts.lines);
+    log::info("{}: task {}: {} examples", files.key, tasks[i].name, named[i].examples);
+  }
+  return examples;
 }
 
 /// Each window of a question is an example, whose target is the answer's first and last token.
@@ -169,33 +248,33 @@ int64_t virtual_tokens_of(const config::Recipe& recipe) {
   return recipe.tune.has_virtual_tokens() ? recipe.tune.virtual_tokens : 0;
 }
 
-Samples read_samples(const std::vector<std::string>& files, const char* key,
-                     const config::Recipe& recipe, const store::ModelSource& model, bool shuffle) {
-  const tune::LengthRule rule = length_rule(recipe, key, model);
+Samples read_samples(SamplesFor purpose, const config::Recipe& recipe,
+                     const store::ModelSource& model) {
+  const Files files = files_for(purpose, recipe.tune);
+  const tune::LengthRule rule = length_rule(recipe, files.key, model);
   tune::ExampleCounts counts;
   const tune::ExampleSourceOptions options{.sequence_length = rule.most_tokens,
                                            .vocab_size = model.spec().vocab,
                                            .virtual_tokens = virtual_tokens_of(recipe),
+                                           .has_marks = !recipe.tune.splits.empty(),
                                            .seed = static_cast<uint64_t>(recipe.run.seed),
-                                           .shuffle = shuffle,
+                                           .shuffle = files.for_training,
                                            .numbers = recipe.tune.labels.size() == 1,
                                            .spans = recipe.answers_questions(),
                                            .encoder_length = rule.most_read};
   if (recipe.compares()) {
+    const LineForm lines = line_form(recipe, model);
     const auto source = std::make_shared<const tune::PreferenceSource>(
-        with_form(recipe, model,
-                  [&](const tune::ExampleForm& form) {
-                    return tune::read_preferences(files, form, rule, counts);
-                  }),
-        options);
+        tune::read_preferences(files.common, lines.form, rule, counts), options);
     say_sizes(*source, "pairs", source->num_pairs(), rule, counts);
     return {source, source->most_learned(), source};
   }
-  const auto examples = recipe.classifies()
-                            ? read_classified(files, recipe, model, rule, counts)
-                            : with_form(recipe, model, [&](const tune::ExampleForm& form) {
-                                return tune::read_examples(files, form, rule, counts);
-                              });
+  const auto read = [&] {
+    if (recipe.classifies()) return read_classified(files.common, recipe, model, rule, counts);
+    if (!recipe.tune.tasks.empty()) return read_tasks(files, recipe, model, rule, counts);
+    return tune::read_examples(files.common, line_form(recipe, model).form, rule, counts);
+  };
+  const auto examples = read();
   const auto source = std::make_shared<const tune::ExampleSource>(examples, options);
   say_sizes(*source, "examples", source->num_examples(), rule, counts);
   say_read(*source, rule);

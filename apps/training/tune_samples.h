@@ -25,10 +25,12 @@ struct Samples {
 
 /// Of every text of this recipe.
 int64_t virtual_tokens_of(const config::Recipe& recipe);
-/// The examples or pairs of the files that a key names; says how they fit into samples. UserError
-/// with file and line for what is none.
-Samples read_samples(const std::vector<std::string>& files, const char* key,
-                     const config::Recipe& recipe, const store::ModelSource& model, bool shuffle);
+enum class SamplesFor { training, validation };
+/// The examples or pairs of the files that a recipe names for it; says how they fit into samples,
+/// and how many each task has. UserError with file and line for what is none, and for a task with
+/// none to train on. Those of training are shuffled.
+Samples read_samples(SamplesFor purpose, const config::Recipe& recipe,
+                     const store::ModelSource& model);
 /// The same samples in the order of a seed.
 Samples in_order_of(const Samples& samples, uint64_t seed);
 

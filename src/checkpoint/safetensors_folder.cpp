@@ -62,6 +62,11 @@ void require_inside(const fs::path& file, const fs::path& folder) {
                        file.string());
 }
 
+std::string read_inside(const fs::path& file, const fs::path& folder, int64_t limit) {
+  require_inside(file, folder);
+  return read_regular(file, limit);
+}
+
 SafetensorsFolder::SafetensorsFolder(const fs::path& folder) : folder_(folder) {
   if (fs::exists(folder / kSingleName)) {
     add(folder / kSingleName);

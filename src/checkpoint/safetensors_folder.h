@@ -22,6 +22,9 @@ inline constexpr char kIndexName[] = "model.safetensors.index.json";
 /// behind a link that leads out of it. The links of the hub's cache, from snapshots/<commit>/ to
 /// ../../blobs, are allowed.
 void require_inside(const std::filesystem::path& file, const std::filesystem::path& folder);
+/// The text of such a file, which is regular and of at most `limit` bytes; else IntegrityError.
+std::string read_inside(const std::filesystem::path& file, const std::filesystem::path& folder,
+                        int64_t limit);
 
 class SafetensorsFolder {
  public:

@@ -59,8 +59,9 @@ parallel.deadline_seconds
 tune.method tune.objective tune.model tune.data tune.validation tune.template tune.overlong
 tune.answer_length tune.quantize tune.rank tune.alpha tune.dropout tune.rslora tune.dora
 tune.targets tune.adapter_dim tune.task tune.labels tune.stride tune.virtual_tokens
-tune.prompt_init tune.prompt_text tune.encoder tune.encoder_hidden tune.encoder_layers tune.beta
-tune.label_smoothing tune.seeds
+tune.virtual_token_splits tune.tasks tune.tasks[].name tune.tasks[].data tune.tasks[].validation
+tune.tasks[].template tune.tasks[].prompt_text tune.prompt_init tune.prompt_text tune.encoder
+tune.encoder_hidden tune.encoder_layers tune.beta tune.label_smoothing tune.seeds
 )";
 
 TEST(Catalogue, KeysAreFrozen) {

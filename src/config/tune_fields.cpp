@@ -8,10 +8,31 @@ using settings::between;
 using settings::from_below;
 using settings::InFingerprint;
 
+void TuneTask::visit(FieldVisitor& v) {
+  v.field(
+      "name", name,
+      "of the task: what lines of common files have as taskname, and its folder in RUN/adapter");
+  v.field("data", data,
+          "its files, as tune.data; none: those of tune.data, whose lines name tasks");
+  v.field("validation", validation, "the same for validation");
+  v.field("template", template_text, "as tune.template, of its lines");
+  v.field("prompt_text", prompt_text, "as tune.prompt_text, of its virtual tokens");
+}
+
 void TuneSection::visit_virtual_tokens(FieldVisitor& v) {
-  v.field("virtual_tokens", virtual_tokens,
-          "how many virtual tokens stand before every text (prompt, p_tuning)",
-          between(1, 1 << 16));
+  v.field(
+      "virtual_tokens", virtual_tokens,
+      "how many virtual tokens stand before every text (prompt, p_tuning); of several tasks, of "
+      "each",
+      between(1, 1 << 16));
+  v.field(
+      "virtual_token_splits", splits,
+      "how many of them stand in place of each mark <|VIRTUAL_PROMPT_0|>, <|VIRTUAL_PROMPT_1|>, "
+      "... of the templates, in order; empty: all stand before the text",
+      between(1, 1 << 16));
+  v.list("tasks", tasks, "name",
+         "several tasks in one run, each with virtual tokens of its own, behind one encoder if any "
+         "(prompt, p_tuning): names, or a list of {name, data, validation, template, prompt_text}");
   v.field(
       "prompt_init", prompt_init,
       "their rows begin as those of tokens, drawn from the first 5,000 of the vocabulary or of a "

@@ -2,6 +2,8 @@
 // What a recipe says of tuning a model that is there (tune/).
 #pragma once
 
+#include <algorithm>
+
 #include "settings/field.h"
 
 namespace megalith::config {
@@ -69,6 +71,15 @@ struct EnumNames<config::FrozenWeights> {
 
 namespace megalith::config {
 
+/// One of several tasks that train in one run, each behind virtual tokens of its own.
+struct TuneTask {
+  std::string name;
+  std::vector<std::string> data, validation;
+  std::string template_text;
+  std::string prompt_text;
+  void visit(FieldVisitor& v);
+};
+
 struct TuneSection {
   TuneMethod method = TuneMethod::full;
   TuneObjective objective = TuneObjective::sft;
@@ -88,7 +99,9 @@ struct TuneSection {
   ClassifyTask task = ClassifyTask::sequence_classification;
   std::vector<std::string> labels;
   int64_t stride = 128;
-  int64_t virtual_tokens = 20;
+  int64_t virtual_tokens = 20;  // of each task
+  std::vector<double> splits;   // of them, whole numbers: in place of each mark of a template
+  std::vector<TuneTask> tasks;  // none: all lines are of one
   PromptInit prompt_init = PromptInit::vocabulary;
   std::string prompt_text;
   PromptEncoderKind encoder = PromptEncoderKind::mlp;
@@ -97,6 +110,17 @@ struct TuneSection {
   /// Whether virtual tokens train before texts.
   bool has_virtual_tokens() const {
     return method == TuneMethod::prompt || method == TuneMethod::p_tuning;
+  }
+  /// Rows of virtual tokens: those of one task behind those of another.
+  int64_t num_virtual_rows() const {
+    return virtual_tokens * static_cast<int64_t>(tasks.empty() ? 1 : tasks.size());
+  }
+  /// How many rows stand in place of each mark; none: all stand before a text.
+  std::vector<int64_t> rows_of_marks() const { return {splits.begin(), splits.end()}; }
+  /// Whether there are files for validation, of all lines or of a task.
+  bool has_validation() const {
+    return !validation.empty() ||
+           std::ranges::any_of(tasks, [](const TuneTask& one) { return !one.validation.empty(); });
   }
   /// Whether what trains lies beside frozen weights.
   bool trains_beside() const {

@@ -52,6 +52,11 @@ int64_t ShardedModel::virtual_tokens(const layers::Adapter* adapter) const {
   return settings_.virtual_tokens.count + (adapter != nullptr ? adapter->virtual_tokens() : 0);
 }
 
+int64_t ShardedModel::tokens_in_text(const layers::Adapter* adapter) const {
+  if (adapter == nullptr) adapter = adapter_;
+  return adapter != nullptr ? adapter->tokens_in_text() : 0;
+}
+
 layers::Context ShardedModel::training_context(uint64_t step_key, double dropout) {
   return context_of(settings_, mesh_, exec_, step_key, dropout);
 }

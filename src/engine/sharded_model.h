@@ -44,6 +44,8 @@ class ShardedModel {
   /// Tokens vocab, vocab + 1, ..., so many, that stand before a text which is read: that train, or
   /// those of `adapter`; null: of the model's.
   int64_t virtual_tokens(const layers::Adapter* adapter = nullptr) const;
+  /// So many of these that stand in a text instead, which has their ids.
+  int64_t tokens_in_text(const layers::Adapter* adapter = nullptr) const;
 
   /// What layers are given in training: with sequence parallelism where the layout has it.
   layers::Context training_context(uint64_t step_key, double dropout);

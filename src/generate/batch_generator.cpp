@@ -30,7 +30,8 @@ BatchGenerator::~BatchGenerator() {
 
 std::optional<uint64_t> BatchGenerator::submit(Request request) {
   const WritingModel model{engine_.spec(), drawable_,
-                           engine_.model().virtual_tokens(request.adapter.adapter.get())};
+                           engine_.model().virtual_tokens(request.adapter.adapter.get()),
+                           engine_.model().tokens_in_text(request.adapter.adapter.get())};
   std::unique_ptr<Writing> writing = begin_writing(std::move(request), model, tokenizer_);
   Sequence& sequence = writing->sequence();
   const GenerateOptions& options = writing->request().options;

@@ -18,7 +18,8 @@ Generated generate(inference::InferenceEngine& model, const text::Tokenizer* tok
   const GenerateOptions& options = request.options;
   check(options);
   const int64_t before = model.model().virtual_tokens(request.adapter.adapter.get());
-  inference::check_ids(spec, request.prompt, spec.context - before);
+  inference::check_ids(spec, request.prompt, spec.context - before,
+                       model.model().tokens_in_text(request.adapter.adapter.get()));
   const bool reads = spec.is_encoder_decoder();
   const int64_t tokens = std::ssize(request.prompt), begun = reads ? 1 : before + tokens;
   const int64_t positions =

@@ -62,6 +62,35 @@ struct Model {
   inference::InferenceModel model;
 };
 
+/// Inside a text too; what is told is of the others.
+TEST_P(BehindVirtualTokens, InATextTheyAreTheTokensWhoseRowsTheyHave) {
+  Model m(spec_named(GetParam()));
+  const auto vocab = static_cast<int32_t>(m.model.spec().vocab);
+  const Ids rows = {7, 30, 11}, both = {5, 7, 30, 1, 17, 11, 8};
+  const Ids marked = {5, vocab, vocab + 1, 1, 17, vocab + 2, 8};
+  const auto adapter =
+      testing::prompt_of_tokens(m.model.spec(), m.model.parameters(), *m.device, rows, true);
+  GenerateOptions options{.max_new_tokens = 30, .top_logprobs = 2};
+  options.sampling.temperature = 0;
+  const Generated expected = m.write({.prompt = both, .options = options});
+  const std::vector<double> scores = m.model.engine().score(both);
+  EXPECT_THROW(m.write({.prompt = marked, .options = options}), UserError);
+  m.model.engine().model().set_adapter(adapter.get());
+  const Generated mine = m.write({.prompt = marked, .options = options});
+  EXPECT_EQ(mine.ids, expected.ids);
+  EXPECT_EQ(mine.logprobs, expected.logprobs);
+  EXPECT_EQ(mine.top_logprobs, expected.top_logprobs);
+  EXPECT_EQ(m.model.engine().score(marked), (std::vector{scores[2], scores[3], scores[5]}));
+  // A text's first token is told of none, whatever virtual ones stand before it.
+  EXPECT_EQ(m.model.engine().score(std::span(marked).subspan(1)).size(), 2u);
+  Ids beyond = marked;
+  beyond.back() = vocab + 3;
+  EXPECT_THROW(m.write({.prompt = beyond, .options = options}), UserError);
+  EXPECT_THROW(m.model.engine().score(beyond), UserError);
+  options.prompt_logprobs = true;
+  EXPECT_THROW(m.write({.prompt = marked, .options = options}), UserError);
+}
+
 /// With the rows of tokens they are these tokens, but for what looks at what was said before. More
 /// than a block of them.
 TEST_P(BehindVirtualTokens, TheTextIsThatBehindTheTokensWhoseRowsTheyAre) {

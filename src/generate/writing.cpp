@@ -10,17 +10,35 @@
 #include "inference/inference_engine.h"
 
 namespace megalith::generate {
+namespace {
+
+/// What knows no virtual tokens among a prompt's.
+void check_in_text(const GenerateOptions& options) {
+  if (options.prompt_logprobs)
+    throw UserError(
+        "log-probabilities of a prompt with virtual tokens in it are not built; score the text "
+        "instead");
+  if (options.draft > 0)
+    throw UserError("a draft model has not the virtual tokens in this prompt; leave it out");
+}
+
+}  // namespace
 
 Writing::Writing(Request request, const WritingModel& model)
     : request_(std::move(request)),
       reads_(model.spec.is_encoder_decoder()),
+      has_text_(model.tokens_in_text > 0),
       drawable_(model.drawable),
       virtual_(reads_ ? 0 : static_cast<size_t>(model.virtual_tokens)),
       begin_(monotonic_seconds()) {
   const models::ModelSpec& spec = model.spec;
   const std::vector<int32_t>& prompt = request_.prompt;
   check(options());
-  inference::check_ids(spec, prompt, spec.context - model.virtual_tokens);
+  inference::check_ids(spec, prompt, spec.context - model.virtual_tokens, model.tokens_in_text);
+  if (has_text_) {
+    check_in_text(options());
+    text_ = inference::without_virtual(spec, prompt);
+  }
   sequence_.client = request_.client;
   MEGA_CHECK_EQ(request_.adapter.adapter != nullptr, request_.adapter.number != 0);
   sequence_.salt = request_.adapter.number;
@@ -46,7 +64,8 @@ Writing::Writing(Request request, const WritingModel& model)
 }
 
 std::span<const int32_t> Writing::before() const {
-  return reads_ ? std::span<const int32_t>() : request_.prompt;
+  if (reads_) return {};
+  return has_text_ ? text_ : request_.prompt;
 }
 
 int64_t Writing::asked_of_prompt(const Scheduler::Part& part) const {

@@ -20,6 +20,7 @@ struct WritingModel {
   const models::ModelSpec& spec;
   size_t drawable = 0;         // so many of its first tokens may be chosen
   int64_t virtual_tokens = 0;  // before the prompt
+  int64_t tokens_in_text = 0;  // that a prompt may have
 };
 
 class Writing {
@@ -90,13 +91,15 @@ class Writing {
 
   Request request_;
   Sequence sequence_;
-  bool reads_;  // an encoder has the prompt
+  bool reads_;     // an encoder has the prompt
+  bool has_text_;  // beside virtual tokens, in text_
   size_t drawable_;
   size_t virtual_;
   size_t prompt_;
   int64_t most_;
   int64_t reach_ = 0;
   double begin_ = 0, first_pass_ = 0, first_token_ = 0;
+  std::vector<int32_t> text_;  // of a prompt that may have virtual tokens, its other ones
   std::vector<int32_t> with_proposed_;
   std::vector<double> prompt_logprobs_;
   std::vector<std::vector<Choice>> prompt_alternatives_;

@@ -35,65 +35,6 @@ KvCache::KvCache(engine::ShardedModel& model, int64_t max_positions, int64_t mem
   }
 }
 
-void check_ids(const models::ModelSpec& spec, std::span<const int32_t> ids, int64_t limit) {
-  if (ids.empty()) throw UserError("there are no tokens to read; give at least one");
-  if (std::ssize(ids) > limit) {
-    throw UserError("{} tokens are more than the {}model's context of {}", ids.size(),
-                    limit < spec.context ? fmt::format("{} that are left of the ", limit) : "",
-                    spec.context);
-  }
-  for (size_t i = 0; i < ids.size(); ++i) {
-    if (ids[i] < 0 || ids[i] >= spec.vocab) {
-      throw UserError("token id {} at position {} is outside the vocabulary of {}", ids[i], i,
-                      spec.vocab);
-    }
-  }
-}
-
-namespace {
-
-/// `what`: "scoring".
-void check_predicts(const models::ModelSpec& spec, std::string_view what) {
-  layers::require_logits(spec.head, what);
-  if (!spec.is_causal()) {
-    throw UserError("{} needs a model that predicts the next token, and an encoder does not{}",
-                    what, what == "scoring" ? "; score masked ones: --masked" : "");
-  }
-}
-
-}  // namespace
-
-void require_one_stack(const models::ModelSpec& spec, std::string_view what) {
-  check_predicts(spec, what);
-  if (!spec.is_encoder_decoder()) return;
-  throw UserError(
-      "{} is for models of one stack, and an encoder-decoder predicts a target from a text", what);
-}
-
-void check_generates(const models::ModelSpec& spec) { check_predicts(spec, "generating text"); }
-
-void check_scorable(const models::ModelSpec& spec, std::span<const int32_t> ids,
-                    int64_t virtual_tokens) {
-  check_predicts(spec, "scoring");
-  if (spec.is_encoder_decoder()) {
-    throw UserError(
-        "an encoder-decoder predicts a target from a text: give both, \"target\" beside "
-        "\"text\" in lines to score");
-  }
-  check_ids(spec, ids, spec.context - virtual_tokens);
-}
-
-void check_target(const models::ModelSpec& spec, std::span<const int32_t> ids,
-                  std::span<const int32_t> target, int64_t virtual_tokens) {
-  check_predicts(spec, "scoring");
-  if (!spec.is_encoder_decoder())
-    throw UserError(
-        "a target beside the text is for encoder-decoders, and this model has one stack");
-  const int64_t read = spec.context - virtual_tokens;
-  check_ids(spec, ids, read);
-  if (!target.empty()) check_ids(spec, target, spec.context);
-}
-
 /// Of the batch's targets.
 std::vector<double> InferenceEngine::logprobs(const layers::Batch& batch) {
   layers::Context context = model_.inference_context();
@@ -112,24 +53,33 @@ std::vector<double> InferenceEngine::logprobs(const layers::Batch& batch) {
 }
 
 std::vector<double> InferenceEngine::score(std::span<const int32_t> ids) {
-  check_scorable(spec(), ids, model_.virtual_tokens());
+  check_scorable(spec(), ids, model_.virtual_tokens(), model_.tokens_in_text());
   if (ids.size() == 1) return {};
+  const auto is_text = [&](int32_t id) { return id < spec().vocab; };
   std::vector<int32_t> read = virtual_ids();
   const auto before = std::ssize(read);
   read.insert(read.end(), ids.begin(), ids.end() - 1);
   TextSequences sequences = one_sequence(read);
   sequences.targets.resize(static_cast<size_t>(before));  // of which nobody asks
-  sequences.targets.insert(sequences.targets.end(), ids.begin() + 1, ids.end());
+  for (const int32_t id : ids.subspan(1)) sequences.targets.push_back(is_text(id) ? id : 0);
   sequences.reach = {narrow<int32_t>(std::ssize(read) + 1)};
   const TextBatch text(model_.device(), std::move(sequences));
   std::vector<double> all = logprobs(text.batch());
-  if (!all.empty()) all.erase(all.begin(), all.begin() + before);
-  return all;
+  if (all.empty()) return all;
+  all.erase(all.begin(), all.begin() + before);
+  std::vector<double> of_text;
+  bool has_begun = is_text(ids[0]);
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (!is_text(ids[i + 1])) continue;
+    if (has_begun) of_text.push_back(all[i]);
+    has_begun = true;
+  }
+  return of_text;
 }
 
 std::vector<double> InferenceEngine::score_target(std::span<const int32_t> ids,
                                                   std::span<const int32_t> target) {
-  check_target(spec(), ids, target, model_.virtual_tokens());
+  check_target(spec(), ids, target, model_.virtual_tokens(), model_.tokens_in_text());
   if (target.empty()) return {};
   std::vector<int32_t> before = {narrow<int32_t>(spec().decoder_start)};
   before.insert(before.end(), target.begin(), target.end() - 1);

@@ -67,19 +67,25 @@ void multiply_rows(Context& context, std::span<const AdaptedRun> runs,
 
 int64_t virtual_tokens_of(const AdapterRanks& ranks) {
   const auto table = ranks.find(kTokenTableName);
-  return table == ranks.end() ? 0 : table->second.virtual_tokens;
+  return table == ranks.end() || table->second.in_text ? 0 : table->second.virtual_tokens;
+}
+
+int64_t tokens_in_text_of(const AdapterRanks& ranks) {
+  const auto table = ranks.find(kTokenTableName);
+  return table != ranks.end() && table->second.in_text ? table->second.virtual_tokens : 0;
 }
 
 Adapter::Adapter(const parameters::ParameterSet& set, device::Device& device,
                  const AdapterRanks& ranks)
-    : virtual_tokens_(virtual_tokens_of(ranks)) {
+    : virtual_tokens_(virtual_tokens_of(ranks)), tokens_in_text_(tokens_in_text_of(ranks)) {
   device::Arena& arena = device.arena(device::MemoryClass::weights);
   for (const parameters::Parameter& parameter : set.all()) {
     const auto rank = ranks.find(parameter.name());
     if (rank == ranks.end() || factors_.contains(parameter.name())) continue;
     const Shape local = parameter.local_shape();
     MEGA_CHECK_EQ(local.num_dims(), 2);
-    const auto& [all, packed, virtual_tokens, vector, has_magnitudes, bottleneck] = rank->second;
+    const auto& [all, packed, virtual_tokens, vector, has_magnitudes, bottleneck, in_text] =
+        rank->second;
     if (bottleneck > 0) {
       Factors& made = factors_[parameter.name()];
       made.down_RH = arena.tensor(DType::f32, Shape{bottleneck, local[0]});

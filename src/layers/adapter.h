@@ -44,12 +44,18 @@ struct AdapterRank {
   AdapterRank(int64_t all, int64_t of_column, bool magnitudes = false)
       : rank(all), packed(of_column), has_magnitudes(magnitudes) {}
   AdapterRank(Vector kind) : vector(kind) {}
-  static AdapterRank of_virtual_tokens(int64_t count) { return of(0, count); }
+  /// `in_text`: they stand where a text has their ids, and not before it.
+  static AdapterRank of_virtual_tokens(int64_t count, bool in_text = false) {
+    AdapterRank made = of(0, count);
+    made.in_text = in_text;
+    return made;
+  }
   static AdapterRank of_bottleneck(int64_t size) { return of(size, 0); }
   int64_t rank = 0, packed = 0, virtual_tokens = 0;
   Vector vector = Vector::none;
   bool has_magnitudes = false;
   int64_t bottleneck = 0;
+  bool in_text = false;
   friend bool operator==(const AdapterRank&, const AdapterRank&) = default;
 
  private:
@@ -63,8 +69,9 @@ struct AdapterRank {
 /// By weight of a product ("layers.0.attention.qkv.weight").
 using AdapterRanks = std::map<std::string, AdapterRank, std::less<>>;
 
-/// How many virtual tokens it has.
+/// How many virtual tokens stand before a text that is read with it, and how many a text has.
 int64_t virtual_tokens_of(const AdapterRanks& ranks);
+int64_t tokens_in_text_of(const AdapterRanks& ranks);
 
 /// An adapter as one rank has it.
 class Adapter {
@@ -88,10 +95,12 @@ class Adapter {
   const Factors* find(std::string_view weight) const;
   /// That stand before a text, on ranks without the table of tokens too.
   int64_t virtual_tokens() const { return virtual_tokens_; }
+  /// Whose ids, from the vocabulary's end on, stand in texts.
+  int64_t tokens_in_text() const { return tokens_in_text_; }
 
  private:
   std::map<std::string, Factors, std::less<>> factors_;
-  int64_t virtual_tokens_ = 0;
+  int64_t virtual_tokens_ = 0, tokens_in_text_ = 0;
 };
 
 /// Whether rows of the batch have an adapter of this weight.

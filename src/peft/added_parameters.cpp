@@ -29,6 +29,13 @@ std::string and_head(const TrainedHead& head) {
   return head.tensors.empty() ? "" : fmt::format(", and a head of {}", head.parameters());
 }
 
+/// As a run says how many there are.
+std::string count_of(const config::TuneSection& tune) {
+  const std::string of_each = fmt::format("{} virtual tokens", tune.virtual_tokens);
+  if (tune.tasks.empty()) return of_each;
+  return fmt::format("{} of each of {} tasks", of_each, tune.tasks.size());
+}
+
 /// Rows before texts, themselves or behind an encoder, with what a run says of them.
 AddedParameters virtual_tokens(const config::TuneSection& tune, const models::ModelSpec& spec,
                                const std::string& description,
@@ -38,20 +45,20 @@ AddedParameters virtual_tokens(const config::TuneSection& tune, const models::Mo
             settings.virtual_tokens = make(settings.masters);
           },
           [tune, spec](const std::filesystem::path& folder, const checkpoint::Reader& reader) {
-            write_prompt_folder(folder, reader, spec, tune);
+            write_prompt_folders(folder, reader, spec, tune);
           }};
 }
 
 AddedParameters encoded_tokens(config::TuneSection tune, const models::ModelSpec& spec) {
-  const int64_t count = tune.virtual_tokens, width = spec.table_width();
+  const int64_t count = tune.num_virtual_rows(), width = spec.table_width();
   if (tune.encoder_hidden == 0) tune.encoder_hidden = std::max<int64_t>(width / 2, 1);
-  const prompts::EncoderSpec encoder{tune.encoder, tune.encoder_hidden, tune.encoder_layers};
+  const int64_t tasks = count / tune.virtual_tokens;
+  const prompts::EncoderSpec encoder{tune.encoder, tune.encoder_hidden, tune.encoder_layers, tasks};
   const int64_t elements = prompts::trained_elements(count, width, encoder);
-  return virtual_tokens(
-      tune, spec,
-      fmt::format("p_tuning: {} virtual tokens, of an encoder ({}): {} parameters", count,
-                  tune.encoder, elements),
-      [=](DType masters) { return prompts::table_of(count, encoder, masters); });
+  return virtual_tokens(tune, spec,
+                        fmt::format("p_tuning: {}, of an encoder ({}): {} parameters",
+                                    count_of(tune), tune.encoder, elements),
+                        [=](DType masters) { return prompts::table_of(count, encoder, masters); });
 }
 
 }  // namespace
@@ -97,10 +104,10 @@ std::optional<AddedParameters> added_parameters(const config::TuneSection& tune,
         }};
   }
   if (tune.method == config::TuneMethod::prompt) {
-    const int64_t count = tune.virtual_tokens;
+    const int64_t count = tune.num_virtual_rows();
     return virtual_tokens(
         tune, spec,
-        fmt::format("prompt: {} virtual tokens, {} parameters", count, count * spec.table_width()),
+        fmt::format("prompt: {}, {} parameters", count_of(tune), count * spec.table_width()),
         [count](DType masters) { return prompts::table_of(count, masters); });
   }
   if (tune.method == config::TuneMethod::p_tuning) return encoded_tokens(tune, spec);

@@ -18,8 +18,9 @@ namespace megalith::tune {
 struct AddedParameters {
   std::string description;                                 // how many, of what
   std::function<void(engine::Settings& settings)> add_to;  // a run's
-  /// Writes the folder's files, durably, from a checkpoint, in f32. IntegrityError naming the
-  /// tensor that the checkpoint lacks; SystemError when the folder cannot be written.
+  /// Writes the folder's files, durably, from a checkpoint, in f32; of several tasks a folder below
+  /// it for each. IntegrityError naming the tensor that the checkpoint lacks; SystemError when the
+  /// folder cannot be written.
   std::function<void(const std::filesystem::path& folder, const checkpoint::Reader& reader)> write;
 };
 

@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "adapters/prompt_marks.h"
 #include "base/file.h"
 #include "checkpoint/safetensors_writer.h"
 #include "prompts/prompt_table.h"
@@ -154,6 +155,31 @@ void write(const std::filesystem::path& folder, const Tensors& tensors,
   write_file_durable(folder / kConfigName, config.dump(2) + "\n");
 }
 
+/// Rows [P, E] that stand before texts.
+void write_prompt(const std::filesystem::path& folder, Values rows, const models::ModelSpec& spec,
+                  const config::TuneSection& tune) {
+  Tensors tensors;
+  tensors.emplace("prompt_embeddings",
+                  std::pair(Shape{tune.virtual_tokens, spec.table_width()}, std::move(rows)));
+  const bool is_encoded = tune.method == config::TuneMethod::p_tuning &&
+                          tune.encoder != config::PromptEncoderKind::embedding;
+  nlohmann::ordered_json config =
+      config_of(tune, is_encoded ? "P_TUNING" : "PROMPT_TUNING", peft_task(spec));
+  config.update({{"num_attention_heads", spec.layer(0).attention.heads},
+                 {"num_layers", spec.num_layers()},
+                 {"num_transformer_submodules", 1},
+                 {"num_virtual_tokens", tune.virtual_tokens},
+                 {"token_dim", spec.table_width()}});
+  config.update(is_encoded ? encoder_of(tune) : beginning());
+  write(folder, tensors, config);
+  const std::filesystem::path splits = folder / adapters::kSplitsName;
+  if (tune.splits.empty()) {
+    std::filesystem::remove(splits);
+  } else {
+    write_file_durable(splits, adapters::splits_json(tune.rows_of_marks()));
+  }
+}
+
 }  // namespace
 
 void write_peft_folder(const std::filesystem::path& folder, const checkpoint::Reader& reader,
@@ -209,22 +235,16 @@ void write_peft_folder(const std::filesystem::path& folder, const checkpoint::Re
   write(folder, tensors, config, ia3.of.head.config);
 }
 
-void write_prompt_folder(const std::filesystem::path& folder, const checkpoint::Reader& reader,
-                         const models::ModelSpec& spec, const config::TuneSection& tune) {
-  Tensors tensors;
-  tensors.emplace("prompt_embeddings", std::pair(Shape{tune.virtual_tokens, spec.table_width()},
-                                                 read(reader, std::string(prompts::kTableName))));
-  const bool is_encoded = tune.method == config::TuneMethod::p_tuning &&
-                          tune.encoder != config::PromptEncoderKind::embedding;
-  nlohmann::ordered_json config =
-      config_of(tune, is_encoded ? "P_TUNING" : "PROMPT_TUNING", peft_task(spec));
-  config.update({{"num_attention_heads", spec.layer(0).attention.heads},
-                 {"num_layers", spec.num_layers()},
-                 {"num_transformer_submodules", 1},
-                 {"num_virtual_tokens", tune.virtual_tokens},
-                 {"token_dim", spec.table_width()}});
-  config.update(is_encoded ? encoder_of(tune) : beginning());
-  write(folder, tensors, config);
+void write_prompt_folders(const std::filesystem::path& folder, const checkpoint::Reader& reader,
+                          const models::ModelSpec& spec, const config::TuneSection& tune) {
+  const Values rows = read(reader, std::string(prompts::kTableName));
+  if (tune.tasks.empty()) return write_prompt(folder, rows, spec, tune);
+  auto first = rows.begin();
+  for (const config::TuneTask& task : tune.tasks) {
+    const auto end = first + tune.virtual_tokens * spec.table_width();
+    write_prompt(folder / task.name, {first, end}, spec, tune);
+    first = end;
+  }
 }
 
 }  // namespace megalith::tune

@@ -17,9 +17,10 @@ void write_peft_folder(const std::filesystem::path& folder, const checkpoint::Re
                        const LoraModules& lora, const config::TuneSection& tune);
 void write_peft_folder(const std::filesystem::path& folder, const checkpoint::Reader& reader,
                        const Ia3Modules& ia3, const config::TuneSection& tune);
-/// Rows of virtual tokens, likewise; the configuration also describes the encoder that made them
-/// (tune.encoder_hidden is then its size, not 0).
-void write_prompt_folder(const std::filesystem::path& folder, const checkpoint::Reader& reader,
-                         const models::ModelSpec& spec, const config::TuneSection& tune);
+/// Rows of virtual tokens, of several tasks those of each in a folder of its name below `folder`;
+/// the configuration also describes the encoder that made them (tune.encoder_hidden is then its
+/// size, not 0).
+void write_prompt_folders(const std::filesystem::path& folder, const checkpoint::Reader& reader,
+                          const models::ModelSpec& spec, const config::TuneSection& tune);
 
 }  // namespace megalith::tune

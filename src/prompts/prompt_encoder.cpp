@@ -12,7 +12,9 @@ namespace megalith::prompts {
 using config::PromptEncoderKind;
 
 PromptEncoder::PromptEncoder(parameters::ParameterSet& set, int64_t count, int64_t width,
-                             const EncoderSpec& spec, DType dtype) {
+                             const EncoderSpec& spec, DType dtype)
+    : tasks_(spec.tasks) {
+  MEGA_CHECK(tasks_ > 0 && count % tasks_ == 0, "{} rows of {} tasks", count, tasks_);
   MEGA_CHECK(spec.kind != PromptEncoderKind::embedding && spec.hidden > 0 && spec.layers > 0);
   const Shape shape{count, width};
   const int64_t hidden = spec.hidden;
@@ -40,7 +42,8 @@ void PromptEncoder::forward(kernels::Exec& exec, View y_PE, Saved& saved) const 
     const ConstView x = input_of(i, saved);
     const View y = saved.rows_PO.emplace_back(
         exec.workspace.tensor(x.dtype(), Shape{x.size(0), layers_[i].outputs()}));
-    layers_[i].forward(exec, x, y, saved.layers.emplace_back());
+    for (int64_t task = 0; task < tasks_; ++task)
+      layers_[i].forward(exec, of_task(x, task), of_task(y, task), saved.layers.emplace_back());
   }
   head_->forward(exec, input_of(layers_.size(), saved), y_PE, saved.head);
 }
@@ -61,7 +64,12 @@ void PromptEncoder::backward(kernels::Exec& exec) const {
   for (size_t i = layers_.size(); i-- > 0;) {
     const ConstView below = input_of(i, saved);
     device::Tensor dx = exec.workspace.tensor(below.dtype(), below.shape());
-    layers_[i].backward(exec, dy, below, saved.rows_PO[i], saved.layers[i], dx);
+    for (int64_t task = 0; task < tasks_; ++task) {
+      layers_[i].backward(exec, of_task(dy.view, task), of_task(below, task),
+                          of_task(saved.rows_PO[i].view, task),
+                          saved.layers[i * static_cast<size_t>(tasks_) + static_cast<size_t>(task)],
+                          of_task(dx.view, task));
+    }
     dy = std::move(dx);
   }
   if (embedding_->trainable())

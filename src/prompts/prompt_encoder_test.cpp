@@ -56,10 +56,10 @@ class EncoderCase : public LayerCase {
 };
 
 const EncoderSpec kMlp{PromptEncoderKind::mlp, 6, 2}, kLstm{PromptEncoderKind::lstm, 5, 2},
-    kOneLayer{PromptEncoderKind::lstm, 3, 1};
+    kOneLayer{PromptEncoderKind::lstm, 3, 1}, kTwoTasks{PromptEncoderKind::lstm, 5, 2, 2};
 
 TEST(PromptEncoder, GradientsAreFiniteDifferences) {
-  for (const EncoderSpec& spec : {kMlp, kLstm, kOneLayer}) {
+  for (const EncoderSpec& spec : {kMlp, kLstm, kOneLayer, kTwoTasks}) {
     EncoderCase c(spec);
     Context context = c.context();
     const auto y = c.tensor(Shape{c.tokens(), kH}), dy = c.random(y.view.shape(), "dy");
@@ -75,7 +75,7 @@ TEST(PromptEncoder, GradientsAreFiniteDifferences) {
       return dot(y, dy);
     }),
                 IsEmpty())
-        << name_of(spec.kind) << " " << spec.layers;
+        << name_of(spec.kind) << " " << spec.layers << " " << spec.tasks;
   }
 }
 
@@ -152,18 +152,43 @@ TEST(PromptEncoder, AnMlpIsThreeProducts) {
   expect_rows(c, head(c, rows_of(c.value("embedding.weight")), 3));
 }
 
+/// Both layers of kLstm over these rows.
+Rows both_ways(EncoderCase& c, Rows rows) {
+  for (const std::string layer : {"_l0", "_l1"}) {
+    Rows both = lstm(c, layer, rows, false);
+    const Rows back = lstm(c, layer + "_reverse", rows, true);
+    for (size_t i = 0; i < both.size(); ++i)
+      both[i].insert(both[i].end(), back[i].begin(), back[i].end());
+    rows = both;
+  }
+  return rows;
+}
+
 TEST(PromptEncoder, AnLstmReadsTheRowsBothWays) {
   for (const int64_t count : {kVirtual, int64_t{1}}) {
     EncoderCase c(kLstm, count);
-    Rows rows = rows_of(c.value("embedding.weight"));
-    for (const std::string layer : {"_l0", "_l1"}) {
-      Rows both = lstm(c, layer, rows, false);
-      const Rows back = lstm(c, layer + "_reverse", rows, true);
-      for (size_t i = 0; i < both.size(); ++i)
-        both[i].insert(both[i].end(), back[i].begin(), back[i].end());
-      rows = both;
-    }
-    expect_rows(c, head(c, rows, 2));
+    expect_rows(c, head(c, both_ways(c, rows_of(c.value("embedding.weight"))), 2));
+  }
+}
+
+/// Of several tasks each has a sequence of its own, and the cells begin anew with each.
+TEST(PromptEncoder, AnLstmReadsTheRowsOfEachTaskAlone) {
+  EncoderCase c(kTwoTasks);
+  const Rows all = rows_of(c.value("embedding.weight"));
+  const auto border = all.begin() + kVirtual / 2;
+  Rows made = both_ways(c, {all.begin(), border});
+  const Rows others = both_ways(c, {border, all.end()});
+  made.insert(made.end(), others.begin(), others.end());
+  expect_rows(c, head(c, made, 2));
+}
+
+/// They share the encoder: a task more is rows more.
+TEST(PromptEncoder, TasksShareIt) {
+  for (const EncoderSpec& spec : {kMlp, kLstm}) {
+    EncoderSpec three = spec;
+    three.tasks = 3;
+    EXPECT_EQ(trained_elements(3 * kVirtual, kH, three),
+              trained_elements(kVirtual, kH, spec) + 2 * kVirtual * kH);
   }
 }
 

@@ -16,7 +16,8 @@ inline constexpr std::string_view kTableName = "prompt.weight";
 /// For Partition::virtual_tokens: `count` rows that begin as those of the token table do. `dtype`:
 /// that of the masters.
 layers::VirtualTokens table_of(int64_t count, DType dtype);
-/// The same behind an encoder; of the kind `embedding`, which is the table itself, the same.
+/// The same behind an encoder, the rows of all its tasks; of the kind `embedding`, which is the
+/// table itself, the same.
 layers::VirtualTokens table_of(int64_t count, const EncoderSpec& spec, DType dtype);
 /// Numbers that train of `count` rows of this width behind an encoder.
 int64_t trained_elements(int64_t count, int64_t width, const EncoderSpec& spec);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // An adapter of virtual tokens against the model that it is for.
+#include "adapters/prompt_marks.h"
+#include "checkpoint/safetensors_folder.h"
 #include "spec/head_types.h"
 #include "store/adapter_source.h"
 
@@ -16,11 +18,20 @@ void require_prompted(const models::ModelSpec& spec, const std::string& where) {
   if (!layers::head_type(spec.head.kind).has_logits) refuse("this one has no logits");
 }
 
+/// None where the folder says nothing of marks.
+std::vector<int64_t> read_splits(const std::filesystem::path& folder, int64_t tokens) {
+  const std::filesystem::path path = folder / adapters::kSplitsName;
+  if (!std::filesystem::exists(path)) return {};
+  return adapters::parse_splits(checkpoint::read_inside(path, folder, adapters::kMostConfigBytes),
+                                path.string(), tokens);
+}
+
 }  // namespace
 
 void AdapterSource::place_prompt(const adapters::VirtualPrompt& prompt, const ModelSource& base) {
   const models::ModelSpec& spec = base.spec();
   const std::string folder = file_->path().parent_path().string();
+  splits_ = read_splits(folder, prompt.tokens);
   require_prompted(spec, folder);
   if (prompt.tokens > spec.context - 2) {  // a token that is read, and one behind it
     throw UserError("{}: num_virtual_tokens {} leaves no room in the context of {}, {}", folder,
@@ -33,7 +44,8 @@ void AdapterSource::place_prompt(const adapters::VirtualPrompt& prompt, const Mo
   }
   prompt_ = tensor(kRowsName, Shape{prompt.tokens + prompt.unread, spec.table_width()});
   parameters_ = prompt.tokens * spec.table_width();
-  ranks_.emplace(layers::kTokenTableName, layers::AdapterRank::of_virtual_tokens(prompt.tokens));
+  ranks_.emplace(layers::kTokenTableName,
+                 layers::AdapterRank::of_virtual_tokens(prompt.tokens, !splits_.empty()));
 }
 
 }  // namespace megalith::store

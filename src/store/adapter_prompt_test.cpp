@@ -93,6 +93,29 @@ TEST_F(PromptFolders, RowsAreThoseOfTheFile) {
   }
 }
 
+/// Where the folder says so they stand inside texts, and not before them.
+TEST_F(PromptFolders, RowsOfMarksStandInTexts) {
+  const models::ModelSpec spec = small(models::kLlama);
+  const ModelSource base = model(spec);
+  const Shape shape{kTokens, spec.table_width()};
+  const fs::path path = write("marked", {{"prompt_embeddings", shape}});
+  const std::string before = AdapterSource::open(path, base).fingerprint();
+  put(path / "virtual_token_splits.json", R"({"virtual_token_splits": [2, 1]})");
+  const AdapterSource source = AdapterSource::open(path, base);
+  EXPECT_EQ(source.splits(), (std::vector<int64_t>{2, 1}));
+  EXPECT_NE(source.fingerprint(), before);
+  const auto device = device::make_cpu_device(1);
+  inference::InferenceModel reading(spec, *device, {});
+  const layers::Adapter adapter(reading.parameters(), *device, source.ranks());
+  EXPECT_EQ(adapter.virtual_tokens(), 0);
+  EXPECT_EQ(adapter.tokens_in_text(), kTokens);
+  EXPECT_THAT(fault_of<UserError>([&] { with_adapter_merged(model(spec), path); }),
+              HasSubstr("are no part of the weights"));
+  put(path / "virtual_token_splits.json", R"({"virtual_token_splits": [2, 2]})");
+  EXPECT_THAT(fault_of<UserError>([&] { AdapterSource::open(path, base); }),
+              HasSubstr("virtual_token_splits.json: must be"));
+}
+
 TEST_F(PromptFolders, FaultsAreNamed) {
   const models::ModelSpec spec = small(models::kLlama);
   const ModelSource base = model(spec);

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <set>
 
-#include "base/file.h"
 #include "base/folder.h"
 #include "checkpoint/safetensors_folder.h"
 #include "families/families.h"
@@ -36,8 +35,7 @@ std::string read_adapter_config(const fs::path& folder) {
   if (!fs::exists(path, error))
     throw UserError("{}: has no {}; name a folder that PEFT or AdapterHub has saved an adapter to",
                     folder.string(), kAdapterConfigName);
-  checkpoint::require_inside(path, folder);
-  return read_regular(path, adapters::kMostConfigBytes);
+  return checkpoint::read_inside(path, folder, adapters::kMostConfigBytes);
 }
 
 fs::path adapter_tensors_path(const fs::path& folder, bool is_of_hub) {

@@ -45,6 +45,8 @@ class AdapterSource {
 
   /// What it adds to which weight of ours.
   const layers::AdapterRanks& ranks() const { return ranks_; }
+  /// Of virtual tokens that stand where a text has marks, how many in place of each; else none.
+  const std::vector<int64_t>& splits() const { return splits_; }
   /// Elements of its tensors.
   int64_t parameters() const { return parameters_; }
   /// Differs where the adapter does: of its configuration and its tensors.
@@ -119,6 +121,7 @@ class AdapterSource {
   /// Bottleneck adapters, in place of products, by the weight that they follow, in the order of
   /// adapters/bottleneck.h.
   std::map<std::string, std::array<const checkpoint::SafetensorsEntry*, 4>> bottlenecks_;
+  std::vector<int64_t> splits_;
   layers::AdapterRanks ranks_;
   int64_t parameters_ = 0;
 };

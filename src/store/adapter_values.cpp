@@ -179,6 +179,7 @@ void AdapterSource::fill(layers::Adapter& adapter, const parameters::ParameterSe
 std::string AdapterSource::fingerprint() const {
   Sha256 sha;
   sha.update(config_.data(), config_.size());
+  sha.update(splits_.data(), splits_.size() * sizeof(int64_t));
   for (const checkpoint::SafetensorsEntry& entry : file_->entries()) {
     const std::string head = fmt::format("{} {} {}\n", entry.name, entry.shape, entry.begin);
     sha.update(head.data(), head.size());

@@ -9,8 +9,6 @@
 #include <utility>
 
 #include "adapters/peft_config.h"
-#include "base/file.h"
-#include "base/folder.h"
 #include "base/json_fault.h"
 #include "checkpoint/safetensors_folder.h"
 #include "families/families.h"
@@ -31,8 +29,7 @@ std::optional<nlohmann::json> config_with_modules(const fs::path& folder) {
   const fs::path path = folder / kAdapterConfigName;
   std::error_code error;
   if (!fs::exists(path, error)) return std::nullopt;
-  checkpoint::require_inside(path, folder);
-  const std::string text = read_regular(path, adapters::kMostConfigBytes);
+  const std::string text = checkpoint::read_inside(path, folder, adapters::kMostConfigBytes);
   if (json_fault(text)) return std::nullopt;
   nlohmann::json json = nlohmann::json::parse(text);
   const auto modules = json.is_object() ? json.find("modules_to_save") : json.end();
@@ -69,10 +66,8 @@ layers::HeadSpec head_beside(const fs::path& folder, const models::ModelSpec& ba
         "put the classifier's beside it",
         folder.string(), kConfigOfModel);
   }
-  checkpoint::require_inside(path, folder);
-  const models::ModelSpec model =
-      models::parse_hugging_face_config(read_regular(path, models::kMaxConfigBytes), path.string())
-          .model;
+  const std::string text = checkpoint::read_inside(path, folder, models::kMaxConfigBytes);
+  const models::ModelSpec model = models::parse_hugging_face_config(text, path.string()).model;
   if (model.family != base.family || model.hidden != base.hidden || model.vocab != base.vocab ||
       model.num_layers() != base.num_layers())
     throw UserError(

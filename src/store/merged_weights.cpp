@@ -132,18 +132,16 @@ class MergedWeights : public Weights {
 ModelSource with_adapter_merged(ModelSource base, const std::filesystem::path& folder) {
   base = with_head_of(std::move(base), folder);
   AdapterSource adapter = AdapterSource::open(folder, base);
-  if (layers::virtual_tokens_of(adapter.ranks()) > 0) {
-    throw UserError(
-        "{}: virtual tokens stand before texts and are no part of the weights; load them "
-        "with --adapter",
-        folder.string());
+  const auto refuse = [&](const char* what) {
+    throw UserError("{}: {} and are no part of the weights; load them with --adapter",
+                    folder.string(), what);
+  };
+  if (layers::virtual_tokens_of(adapter.ranks()) + layers::tokens_in_text_of(adapter.ranks()) > 0) {
+    refuse("virtual tokens stand in texts");
   }
   if (std::ranges::any_of(adapter.ranks(),
                           [](const auto& each) { return each.second.bottleneck > 0; })) {
-    throw UserError(
-        "{}: bottleneck adapters stand behind products and are no part of the weights; load them "
-        "with --adapter",
-        folder.string());
+    refuse("bottleneck adapters stand behind products");
   }
   base.replace_weights([&](std::unique_ptr<Weights> weights) {
     return std::make_unique<MergedWeights>(std::move(weights), std::move(adapter));

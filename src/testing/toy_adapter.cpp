@@ -230,11 +230,12 @@ std::unique_ptr<layers::Adapter> toy_prompt_adapter(const parameters::ParameterS
 std::unique_ptr<layers::Adapter> prompt_of_tokens(const models::ModelSpec& spec,
                                                   parameters::ParameterSet& set,
                                                   device::Device& device,
-                                                  std::span<const int32_t> ids) {
+                                                  std::span<const int32_t> ids, bool in_text) {
   const std::string name(layers::kTokenTableName);
   auto adapter = std::make_unique<layers::Adapter>(
       set, device,
-      layers::AdapterRanks{{name, layers::AdapterRank::of_virtual_tokens(std::ssize(ids))}});
+      layers::AdapterRanks{
+          {name, layers::AdapterRank::of_virtual_tokens(std::ssize(ids), in_text)}});
   const ConstView table = set.find(name)->compute();
   const View rows = adapter->factors().at(name).virtual_PE;
   for (size_t i = 0; i < ids.size(); ++i)

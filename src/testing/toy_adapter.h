@@ -49,10 +49,12 @@ std::unique_ptr<layers::Adapter> toy_bottleneck_adapter(const models::ModelSpec&
 layers::AdapterRanks toy_prompt_ranks();
 std::unique_ptr<layers::Adapter> toy_prompt_adapter(const parameters::ParameterSet& set,
                                                     device::Device& device, uint64_t seed);
-/// As many, whose rows are those that the table of a whole model in f32 has for these tokens.
+/// As many, whose rows are those that the table of a whole model in f32 has for these tokens;
+/// `in_text`: which stand where a text has their ids.
 std::unique_ptr<layers::Adapter> prompt_of_tokens(const models::ModelSpec& spec,
                                                   parameters::ParameterSet& set,
                                                   device::Device& device,
-                                                  std::span<const int32_t> ids);
+                                                  std::span<const int32_t> ids,
+                                                  bool in_text = false);
 
 }  // namespace megalith::testing

@@ -15,11 +15,19 @@ namespace {
 void judge_content(const char* key, bool changed, std::span<const std::string> allow,
                    std::string& faults) {
   if (!changed || config::is_allowed(key, allow)) return;
-  const config::ResumeRule& rule =
-      config::resume_rule(std::string_view(key) == "data.train" ? "data.train.0.path" : key);
+  const std::string_view list = key;
+  const config::ResumeRule& rule = config::resume_rule(list == "data.train"   ? "data.train.0.path"
+                                                       : list == "tune.tasks" ? "tune.tasks.0.data"
+                                                                              : key);
   if (!faults.empty()) faults += "; ";
   faults += fmt::format("the content of {} is not the one it began with: {} (--allow {} goes on)",
                         key, rule.reason, key);
+}
+
+/// What names the files that a run trains on.
+const char* data_key(const config::Recipe& recipe) {
+  if (!recipe.tunes()) return "data.train";
+  return recipe.tune.data.empty() ? "tune.tasks" : "tune.data";
 }
 
 /// A fault when tuning would go on with other weights than it began with: what trains beside some
@@ -105,7 +113,7 @@ void check_resume(const config::Recipe& recipe, const data::BatchSource& source,
   const bool same_data =
       recorded == state.end() ||
       (recorded->is_string() && source.has_fingerprint(*recorded, data_fingerprint));
-  judge_content(recipe.tunes() ? "tune.data" : "data.train", !same_data, allow, faults);
+  judge_content(data_key(recipe), !same_data, allow, faults);
   judge_base(recipe, base, state, allow, faults);
   const auto saved = reader.text("tokenizer.json");
   judge_content(

@@ -98,7 +98,7 @@ void TrainingRun::register_state() {
 void TrainingRun::require_same_inputs() {
   comm::require_same(world_, "the recipe", models::fingerprint_of(recipe_));
   comm::require_same(world_, "the data", data_fingerprint_);
-  const bool has_files = !recipe_.data.validation.empty() || !recipe_.tune.validation.empty();
+  const bool has_files = !recipe_.data.validation.empty() || recipe_.tune.has_validation();
   if (inputs_.validation != nullptr && has_files)  // else a part of the training data
     comm::require_same(world_, "the validation data", inputs_.validation->fingerprint(at_work()));
   if (inputs_.tokenizer != nullptr)

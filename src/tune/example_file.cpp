@@ -73,6 +73,15 @@ void keep_first(std::vector<int32_t>& ids, int64_t most, std::optional<int32_t> 
 
 }  // namespace
 
+ExampleCounts& ExampleCounts::operator+=(const ExampleCounts& other) {
+  lines += other.lines;
+  dropped += other.dropped;
+  truncated += other.truncated;
+  long_read += other.long_read;
+  unlabelled += other.unlabelled;
+  return *this;
+}
+
 bool has_answer(const Example& example) {
   return example.tokens() >= 1 &&
          std::find(example.learned.begin() + 1, example.learned.end(), 1) != example.learned.end();
@@ -81,6 +90,10 @@ bool has_answer(const Example& example) {
 std::vector<Example> encode_line(const ExampleLine& line, const ExampleForm& form) {
   std::vector<Example> examples = texts_of(line, form);
   for (Example& example : examples) {
+    if (form.marks != nullptr) {
+      form.decoder_start ? form.marks->expand(example.read)
+                         : form.marks->expand(example.ids, &example.learned);
+    }
     if (form.decoder_start) {  // the text is what the encoder reads
       example.read.insert(example.read.begin(), form.before.begin(), form.before.end());
       continue;
@@ -188,19 +201,25 @@ void require_examples(bool are_some, const LengthRule& rule, const ExampleCounts
                   tokens, counts.lines, longer);
 }
 
+int64_t add_examples(std::string_view line, const ExampleForm& form, const LengthRule& rule,
+                     ExampleCounts& counts, std::vector<Example>& examples) {
+  ++counts.lines;
+  const int64_t before = std::ssize(examples);
+  const ExampleLine parsed = parse_example_line(line, form.fields, form.only_fields);
+  for (Example& example : encode_line(parsed, form)) {
+    if (!has_answer(example))
+      throw UserError("has nothing to learn: its answer is no token of its own");
+    if (keep_length(example, rule, counts)) examples.push_back(std::move(example));
+  }
+  return std::ssize(examples) - before;
+}
+
 std::vector<Example> read_examples(const std::vector<std::string>& files, const ExampleForm& form,
                                    const LengthRule& rule, ExampleCounts& counts) {
   std::vector<Example> examples;
   for (const std::string& file : files) {
-    for_each_line(file, kMostLineBytes, [&](std::string_view line) {
-      ++counts.lines;
-      const ExampleLine parsed = parse_example_line(line, form.fields, form.only_fields);
-      for (Example& example : encode_line(parsed, form)) {
-        if (!has_answer(example))
-          throw UserError("has nothing to learn: its answer is no token of its own");
-        if (keep_length(example, rule, counts)) examples.push_back(std::move(example));
-      }
-    });
+    for_each_line(file, kMostLineBytes,
+                  [&](std::string_view line) { add_examples(line, form, rule, counts, examples); });
   }
   require_examples(!examples.empty(), rule, counts);
   return examples;

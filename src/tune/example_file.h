@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "adapters/prompt_marks.h"
 #include "base/function_ref.h"
 #include "chat/conversation.h"
 #include "config/tune_section.h"
@@ -51,6 +52,8 @@ struct ExampleForm {
   /// Of an encoder-decoder: what a decoder begins with. Its encoder reads what is given of a line,
   /// and the decoder's ids are this and what is learned.
   std::optional<int32_t> decoder_start = {};
+  /// Of virtual tokens that stand inside texts, and not before: `tokenizer` is its own.
+  const adapters::PromptMarks* marks = nullptr;
 };
 
 /// Longest line of a file of texts.
@@ -87,6 +90,7 @@ struct ExampleCounts {
   int64_t truncated = 0;   // likewise
   int64_t long_read = 0;   // of these: because of what an encoder reads
   int64_t unlabelled = 0;  // left out: none of their words has a tag
+  ExampleCounts& operator+=(const ExampleCounts& other);
 };
 
 /// Reads the lines of a file that are not blank; what UserErrors of `take` say is said of the file
@@ -101,6 +105,10 @@ bool keep_length(Example& example, const LengthRule& rule, ExampleCounts& counts
 /// UserError naming the rule's key when there are none.
 void require_examples(bool are_some, const LengthRule& rule, const ExampleCounts& counts);
 
+/// Appends those of a line, as far as `rule` keeps them; how many. UserErrors are worded as the end
+/// of a sentence about the line.
+int64_t add_examples(std::string_view line, const ExampleForm& form, const LengthRule& rule,
+                     ExampleCounts& counts, std::vector<Example>& examples);
 /// Of all lines of the files that are not blank, in order, as far as `rule` keeps them. UserError
 /// with file:line when a line is no example, with the rule's key when there is none at all.
 std::vector<Example> read_examples(const std::vector<std::string>& files, const ExampleForm& form,

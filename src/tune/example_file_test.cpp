@@ -78,6 +78,29 @@ TEST_F(ExampleFile, VirtualTokensStandBeforeExamplesAndCount) {
   EXPECT_EQ(counts_.dropped, 2);
 }
 
+/// Inside a text they stand where its template has marks, and cut tokens there.
+TEST_F(ExampleFile, VirtualTokensStandWhereMarksAre) {
+  const adapters::PromptMarks marks(tokenizer_, 300, 10, {2, 1});
+  const auto chats = chat::ChatFolder::parse({}, "folder");
+  const FieldTemplate fields("<|VIRTUAL_PROMPT_0|>{x}a<|VIRTUAL_PROMPT_1|>b {y}", "t");
+  ExampleForm form{marks.tokenizer(), chats, kEnd, fields, true, {}, {}, &marks};
+  const auto read_marked = [&](std::string_view content) {
+    return read_examples({put("m.jsonl", content)}, form,
+                         {"tune.data", 100, config::Overlong::drop, 100, kEnd}, counts_);
+  };
+  const auto examples = read_marked(R"({"x": "q", "y": "r"})");
+  ASSERT_EQ(examples.size(), 1u);
+  EXPECT_THAT(examples[0].ids, ElementsAre(310, 311, 'q', 'a', 312, 'b', ' ', 'r', kEnd));
+  EXPECT_THAT(examples[0].learned, ElementsAre(0, 0, 0, 0, 0, 0, 1, 1, 1));
+  EXPECT_THAT(fault_of([&] { read_marked(R"({"x": "<|VIRTUAL_PROMPT_0|>", "y": "r"})"); }),
+              HasSubstr("m.jsonl:1: the text has a <|VIRTUAL_PROMPT_"));
+  form.decoder_start = 1;  // an encoder reads them
+  const auto two = read_marked(R"({"x": "q", "y": "r"})");
+  ASSERT_EQ(two.size(), 1u);
+  EXPECT_THAT(two[0].read, ElementsAre(310, 311, 'q', 'a', 312, 'b'));
+  EXPECT_THAT(two[0].ids, ElementsAre(1, 'r', kEnd));
+}
+
 TEST_F(ExampleFile, TurnsOfAChatAreLearned) {
   const auto examples = read(
       R"({"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}, )"

@@ -27,6 +27,7 @@ struct ExampleSourceOptions {
   int64_t sequence_length = 0;  // S, of an encoder-decoder of its decoder: no example is longer
   int64_t vocab_size = 0;
   int64_t virtual_tokens = 0;  // that every example begins with, behind the vocabulary
+  bool has_marks = false;      // or has inside, whose ids are checked (adapters/prompt_marks.h)
   uint64_t seed = 0;
   bool shuffle = true;
   bool numbers = false;        // targets are numbers, not classes
@@ -35,7 +36,7 @@ struct ExampleSourceOptions {
 };
 
 /// UserError when an id behind the virtual tokens is none of the vocabulary's: at or above it one
-/// would be read as a virtual token.
+/// would be read as a virtual token. Nothing of texts that have marks.
 void require_ids(const std::vector<int32_t>& ids, const ExampleSourceOptions& options);
 
 class ExampleSource final : public data::BatchSource {

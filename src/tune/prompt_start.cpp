@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tune/prompt_start.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
+#include "adapters/prompt_marks.h"
 #include "base/check.h"
 #include "base/error.h"
 #include "layers/adapter.h"
@@ -13,7 +16,23 @@ namespace megalith::tune {
 namespace {
 
 constexpr int64_t kCommonTokens = 5000;
-constexpr std::string_view kMark = "<|VIRTUAL_PROMPT_", kFirstMark = "<|VIRTUAL_PROMPT_0|>";
+constexpr std::string_view kMark = adapters::kVirtualMark, kFirstMark = "<|VIRTUAL_PROMPT_0|>";
+
+/// Appends the tokens of a text, again and again, as many as a task has; `key`: of the recipe, that
+/// gives it.
+void append_text(const std::string& text, const std::string& key, const config::TuneSection& tune,
+                 const text::Tokenizer& tokenizer, int64_t vocab, std::vector<int32_t>& ids) {
+  const std::vector<int32_t> tokens = tokenizer.encode(text, true);
+  if (tokens.empty()) throw UserError("recipe: {} has no tokens", key);
+  if (const auto most = std::ranges::max_element(tokens); *most >= vocab) {
+    throw UserError(
+        "recipe: {} has token {}, and the model has {} tokens; the tokenizer and the model do not "
+        "belong together",
+        key, *most, vocab);
+  }
+  const auto count = static_cast<size_t>(tune.virtual_tokens);
+  for (size_t i = 0; i < count; ++i) ids.push_back(tokens[i % tokens.size()]);
+}
 
 }  // namespace
 
@@ -21,22 +40,21 @@ std::vector<int32_t> first_tokens(const config::TuneSection& tune, const text::T
                                   int64_t vocab, uint64_t seed) {
   std::vector<int32_t> ids;
   if (tune.prompt_init == config::PromptInit::random) return ids;
-  const auto count = static_cast<size_t>(tune.virtual_tokens);
   if (tune.prompt_init == config::PromptInit::text) {
-    const std::vector<int32_t> text = tokenizer.encode(tune.prompt_text, true);
-    if (text.empty()) throw UserError("recipe: tune.prompt_text has no tokens");
-    if (const auto most = std::ranges::max_element(text); *most >= vocab) {
-      throw UserError(
-          "recipe: tune.prompt_text has token {}, and the model has {} tokens; the tokenizer and "
-          "the model do not belong together",
-          *most, vocab);
+    const auto append = [&](const std::string& text, const std::string& key) {
+      append_text(text, key, tune, tokenizer, vocab, ids);
+    };
+    if (tune.tasks.empty()) append(tune.prompt_text, "tune.prompt_text");
+    for (size_t i = 0; i < tune.tasks.size(); ++i) {
+      const std::string& own = tune.tasks[i].prompt_text;
+      own.empty() ? append(tune.prompt_text, "tune.prompt_text")
+                  : append(own, fmt::format("tune.tasks.{}.prompt_text", i));
     }
-    for (size_t i = 0; i < count; ++i) ids.push_back(text[i % text.size()]);
     return ids;
   }
   const uint64_t key = random_key(seed, "prompt rows");
   const auto common = static_cast<uint64_t>(std::min(vocab, kCommonTokens));
-  for (size_t i = 0; i < count; ++i)
+  for (int64_t i = 0; i < tune.num_virtual_rows(); ++i)
     ids.push_back(static_cast<int32_t>(random_key(key, static_cast<uint64_t>(i)) % common));
   return ids;
 }
@@ -63,29 +81,47 @@ std::vector<float> rows_of_tokens(const store::ModelSource& model, std::span<con
   return rows;
 }
 
-std::string without_virtual_mark(const std::string& text, bool has_them) {
+std::string without_virtual_mark(const std::string& text, const std::string& key, bool has_them) {
   const size_t at = text.find(kMark);
   if (at == std::string::npos) return text;
   if (!has_them)
-    throw UserError(
-        "recipe: tune.template has {}...: virtual tokens are for tune.method: prompt or p_tuning",
-        kMark);
-  if (text == kFirstMark) throw UserError("recipe: tune.template has no text behind {}", text);
+    throw UserError("recipe: {} has {}...: virtual tokens are for tune.method: prompt or p_tuning",
+                    key, kMark);
+  if (text == kFirstMark) throw UserError("recipe: {} has no text behind {}", key, text);
   std::string rest = text.starts_with(kFirstMark) ? text.substr(kFirstMark.size()) : text;
   if (rest.find(kMark) != std::string::npos) {
     throw UserError(
-        "recipe: tune.template: virtual tokens stand before the text, {} at its beginning alone",
-        kFirstMark);
+        "recipe: {}: virtual tokens stand before the text, {} at its beginning alone, unless "
+        "tune.virtual_token_splits puts them in it",
+        key, kFirstMark);
   }
   return rest;
 }
 
-void refuse_virtual_mark(const std::string& chat_template, const std::string& file) {
+void require_virtual_marks(const std::string& text, const std::string& key, size_t marks) {
+  std::string rest = text;
+  for (size_t mark = 0; mark < marks; ++mark) {
+    const std::string wanted = adapters::virtual_mark(mark);
+    const size_t at = rest.find(kMark);
+    if (at == std::string::npos || rest.compare(at, wanted.size(), wanted) != 0) {
+      throw UserError(
+          "recipe: {} has no {} where tune.virtual_token_splits, of {} marks, wants it next", key,
+          wanted, marks);
+    }
+    rest.erase(0, at + wanted.size());
+  }
+  if (rest.find(kMark) != std::string::npos)
+    throw UserError("recipe: {} has a mark more than tune.virtual_token_splits, which are {}", key,
+                    marks);
+}
+
+void refuse_virtual_mark(const std::string& chat_template, const std::string& key,
+                         const std::string& file) {
   if (chat_template.find(kMark) == std::string::npos) return;
   throw UserError(
-      "recipe: tune.template {}: has {}...: virtual tokens stand before the text without a mark in "
-      "a chat template; take it out",
-      file, kMark);
+      "recipe: {} {}: has {}...: virtual tokens stand before the text without a mark in a chat "
+      "template; take it out",
+      key, file, kMark);
 }
 
 }  // namespace megalith::tune

@@ -68,6 +68,25 @@ TEST_F(PromptStart, TokensOfATextThatTheModelHasNotAreRefused) {
               HasSubstr("tune.prompt_text has token 256, and the model has 256 tokens"));
 }
 
+/// Of several tasks each begins with its own text, or the common one.
+TEST_F(PromptStart, TasksHaveTextsOfTheirOwn) {
+  auto tune = section(3, config::PromptInit::text, "xy");
+  tune.tasks = {{.name = "a"}, {.name = "b", .prompt_text = "zab"}};
+  EXPECT_THAT(ids(tune), ElementsAre('x', 'y', 'x', 'z', 256, 'z'));
+  EXPECT_THAT(fault_of([&] { ids(tune, 256); }),
+              HasSubstr("tune.tasks.1.prompt_text has token 256"));
+}
+
+TEST_F(PromptStart, AnotherTaskChangesNoneBeforeIt) {
+  auto tune = section(20, config::PromptInit::vocabulary);
+  const std::vector<int32_t> one = ids(tune);
+  tune.tasks = {{.name = "a"}, {.name = "b"}};
+  const std::vector<int32_t> two = ids(tune);
+  ASSERT_EQ(two.size(), 40u);
+  EXPECT_EQ(std::vector(two.begin(), two.begin() + 20), one);
+  EXPECT_NE(std::vector(two.begin() + 20, two.end()), one);
+}
+
 class PromptRows : public store::ConvertFolders {
  protected:
   /// Numbers that bf16 has, too.
@@ -133,26 +152,45 @@ TEST_F(PromptStart, TheVocabularyIsDrawnFromAsTheSeedSays) {
 }
 
 TEST(VirtualMark, StandsAtTheBeginningAlone) {
-  EXPECT_EQ(without_virtual_mark("<|VIRTUAL_PROMPT_0|>Q: {q} {a}", true), "Q: {q} {a}");
-  EXPECT_EQ(without_virtual_mark("Q: {q} {a}", true), "Q: {q} {a}");
-  EXPECT_EQ(without_virtual_mark("Q: {q} {a}", false), "Q: {q} {a}");
+  EXPECT_EQ(without_virtual_mark("<|VIRTUAL_PROMPT_0|>Q: {q} {a}", "tune.template", true),
+            "Q: {q} {a}");
+  EXPECT_EQ(without_virtual_mark("Q: {q} {a}", "tune.template", true), "Q: {q} {a}");
+  EXPECT_EQ(without_virtual_mark("Q: {q} {a}", "tune.template", false), "Q: {q} {a}");
   for (const char* const text : {"Q: <|VIRTUAL_PROMPT_0|>{q} {a}", "<|VIRTUAL_PROMPT_1|>{q} {a}",
                                  "<|VIRTUAL_PROMPT_0|>{q}<|VIRTUAL_PROMPT_1|> {a}"}) {
-    EXPECT_THAT(fault_of([&] { without_virtual_mark(text, true); }),
+    EXPECT_THAT(fault_of([&] { without_virtual_mark(text, "tune.template", true); }),
                 HasSubstr("stand before the text"))
         << text;
   }
-  EXPECT_THAT(fault_of([] { without_virtual_mark("<|VIRTUAL_PROMPT_0|>{q} {a}", false); }),
-              HasSubstr("are for tune.method: prompt"));
-  EXPECT_THAT(fault_of([] { without_virtual_mark("<|VIRTUAL_PROMPT_0|>", true); }),
+  EXPECT_THAT(
+      fault_of([] { without_virtual_mark("<|VIRTUAL_PROMPT_0|>{q} {a}", "tune.template", false); }),
+      HasSubstr("are for tune.method: prompt"));
+  EXPECT_THAT(fault_of([] { without_virtual_mark("<|VIRTUAL_PROMPT_0|>", "tune.template", true); }),
               HasSubstr("tune.template has no text behind <|VIRTUAL_PROMPT_0|>"));
 }
 
+TEST(VirtualMark, EachStandsOnceWhereTheyAreSplit) {
+  const auto fault = [](const char* text) {
+    return fault_of([=] { require_virtual_marks(text, "tune.template", 2); });
+  };
+  EXPECT_EQ(fault("a<|VIRTUAL_PROMPT_0|>{q}<|VIRTUAL_PROMPT_1|> {a}"), "no fault");
+  EXPECT_EQ(fault("<|VIRTUAL_PROMPT_0|><|VIRTUAL_PROMPT_1|>{a}"), "no fault");
+  EXPECT_THAT(fault("{q} {a}"), HasSubstr("tune.template has no <|VIRTUAL_PROMPT_0|>"));
+  EXPECT_THAT(fault("<|VIRTUAL_PROMPT_0|>{a}"), HasSubstr("has no <|VIRTUAL_PROMPT_1|>"));
+  EXPECT_THAT(fault("<|VIRTUAL_PROMPT_1|><|VIRTUAL_PROMPT_0|>{a}"),
+              HasSubstr("has no <|VIRTUAL_PROMPT_0|>"));
+  EXPECT_THAT(fault("<|VIRTUAL_PROMPT_0|><|VIRTUAL_PROMPT_1|><|VIRTUAL_PROMPT_2|>{a}"),
+              HasSubstr("has a mark more"));
+}
+
 TEST(VirtualMark, IsNoneOfAChatTemplate) {
-  EXPECT_EQ(fault_of([] { refuse_virtual_mark("{{ messages }}", "a.jinja"); }), "no fault");
-  EXPECT_THAT(
-      fault_of([] { refuse_virtual_mark("<|VIRTUAL_PROMPT_0|>{{ messages }}", "a.jinja"); }),
-      HasSubstr("tune.template a.jinja: has <|VIRTUAL_PROMPT_..."));
+  EXPECT_EQ(fault_of([] { refuse_virtual_mark("{{ messages }}", "tune.template", "a.jinja"); }),
+            "no fault");
+  EXPECT_THAT(fault_of([] {
+                refuse_virtual_mark("<|VIRTUAL_PROMPT_0|>{{ messages }}", "tune.template",
+                                    "a.jinja");
+              }),
+              HasSubstr("tune.template a.jinja: has <|VIRTUAL_PROMPT_..."));
 }
 
 }  // namespace

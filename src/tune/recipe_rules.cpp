@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "tune/task_rules.h"
 
 namespace megalith::tune {
 namespace {
@@ -75,10 +76,11 @@ constexpr KeyRule kMethodRules[] = {
     {"tune.targets", picks_modules, "lora or ia3"},
     {"tune.adapter_dim", has_bottlenecks, "adapter"},
     {"tune.virtual_tokens", has_rows, "prompt or p_tuning"},
+    {"tune.virtual_token_splits", has_rows, "prompt or p_tuning"},
     {"tune.prompt_init", has_table, "prompt"},
     {"tune.prompt_text", has_table, "prompt"},
     {"tune.encoder", has_encoder, "p_tuning"},
-    {"tune.quantize", trains_beside, "lora"},
+    {"tune.quantize", trains_beside, "lora, ia3, adapter, prompt or p_tuning"},
 };
 
 /// Keys of which the recipe says something that nothing reads.
@@ -88,7 +90,7 @@ void check_keys(const config::Recipe& r, const config::Recipe& standard,
     return path.starts_with(rule.key) && !rule.is_read(r.tune);
   };
   for (const config::Difference& change : config::differences(standard, r)) {
-    if (change.path == "model.dropout") continue;
+    if (change.path == "model.dropout" || change.path.starts_with("tune.tasks.")) continue;
     for (const KeyRule& rule : kKeyRules)
       if (is_broken(rule, change.path))
         faults.push_back(fmt::format("{} has no effect {}", change.path, rule.otherwise));
@@ -181,11 +183,13 @@ void check_preferences(const config::Recipe& r, std::vector<std::string>& faults
 void check_what_is_given(const config::Recipe& r, std::vector<std::string>& faults) {
   if (classifies(r.tune)) check_classes(r, faults);
   if (compares(r.tune)) check_preferences(r, faults);
-  if (r.tune.data.empty())
+  check_tasks(r, faults);
+  check_splits(r, faults);
+  if (r.tune.data.empty() && r.tune.tasks.empty())
     faults.emplace_back("tune.data names no file of examples; set it to a file of JSON lines");
-  if (r.train.validate_every > 0 && r.tune.validation.empty())
+  if (r.train.validate_every > 0 && !r.tune.has_validation())
     faults.emplace_back("train.validate_every needs tune.validation");
-  if (r.train.validate_every == 0 && !r.tune.validation.empty())
+  if (r.train.validate_every == 0 && r.tune.has_validation())
     faults.emplace_back("tune.validation has no effect with train.validate_every: 0; set that");
   if (r.tune.seeds > 1 && r.train.validate_every == 0)
     faults.emplace_back(
@@ -207,7 +211,7 @@ void check_what_is_given(const config::Recipe& r, std::vector<std::string>& faul
         "tune.quantize: {} with precision.compute: fp8, whose codes are not made of blocks; set "
         "precision.compute: bf16, or take tune.quantize out",
         r.tune.quantize));
-  if (r.tune.method == TuneMethod::prompt) check_prompt(r, faults);
+  if (r.tune.method == TuneMethod::prompt && r.tune.tasks.empty()) check_prompt(r, faults);
   if (r.tune.method != TuneMethod::ia3) return;
   for (const config::ParameterGroup& group : r.optimizer.groups)
     if (group.weight_decay.value_or(0) > 0 && !group.match.starts_with("head."))

@@ -79,6 +79,23 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
     def test_one_result_under_every_layout(self):
         self.same_under_every_layout("layouts", "model.dropout=0.1")
 
+    def test_tasks_share_a_run(self):
+        """What an encoder reads begins with the tokens of its task: nothing else says which answer is asked for."""
+        files = {name: self.folder / f"{name}.jsonl" for name in ("cat", "fish")}
+        for name, path in files.items():
+            path.write_text("".join(json.dumps({"prompt": prompt, "completion": f" the {name}."}) + "\n" for prompt, _ in examples(30, 1)))
+        tasks = f"tune.tasks={json.dumps([{'name': name, 'data': str(path)} for name, path in files.items()])}"
+        for method, settings in (("prompt", PROMPT), ("lstm", (*MLP, "tune.encoder=lstm"))):
+            self.same_under_every_layout(f"tasks-{method}", *settings, "tune.data=", tasks)
+        self.tune("tasks-long", *PROMPT, "tune.data=", tasks, "train.steps=150")
+
+        def nll(answer, task):
+            line = self.folder / "answered.jsonl"
+            line.write_text(json.dumps({"text": "the cat sees the dog", "target": f"the {answer}."}) + "\n")
+            return run_json("evaluate", "score", "--checkpoint", self.model, "--input", line, "--adapter", self.folder / "tasks-long/adapter" / task)["nll"]
+
+        self.assertLess(nll("cat", "cat") - nll("fish", "cat"), nll("cat", "fish") - nll("fish", "fish"))
+
     def test_a_run_in_two_parts_is_one_run(self):
         for name, settings in (("full", ()), ("lora", LORA)):
             with self.subTest(name=name):

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "adapters/prompt_marks.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <utility>
+
+#include "adapters/virtual_prompt.h"
+#include "base/check.h"
+#include "base/error.h"
+#include "base/integer.h"
+#include "base/json_fault.h"
+
+namespace megalith::adapters {
+namespace {
+
+constexpr char kSplitsKey[] = "virtual_token_splits";
+
+std::vector<int32_t> first_ids_of(int64_t first, const std::vector<int64_t>& splits) {
+  std::vector<int32_t> ids;
+  for (const int64_t count : splits) {
+    ids.push_back(narrow<int32_t>(first));
+    first += count;
+  }
+  return ids;
+}
+
+text::Tokenizer with_marks(const text::Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
+  auto json = nlohmann::ordered_json::parse(tokenizer.to_json());
+  for (size_t mark = 0; mark < ids.size(); ++mark) {
+    json["added_tokens"].push_back({{"id", ids[mark]},
+                                    {"content", virtual_mark(mark)},
+                                    {"single_word", false},
+                                    {"lstrip", false},
+                                    {"rstrip", false},
+                                    {"normalized", false},
+                                    {"special", true}});
+  }
+  return text::Tokenizer::parse(json.dump(), "the tokenizer with marks of virtual tokens");
+}
+
+}  // namespace
+
+std::string virtual_mark(size_t number) { return fmt::format("{}{}|>", kVirtualMark, number); }
+
+std::string splits_json(const std::vector<int64_t>& splits) {
+  return nlohmann::ordered_json{{kSplitsKey, splits}}.dump() + "\n";
+}
+
+std::vector<int64_t> parse_splits(std::string_view json, const std::string& where, int64_t tokens) {
+  if (const auto fault = json_fault(json)) throw UserError("{}: {}", where, *fault);
+  const auto parsed = nlohmann::json::parse(json);
+  const auto refuse = [&] {
+    throw UserError("{}: must be {{\"{}\": [...]}}, numbers from 1 whose sum is {}", where,
+                    kSplitsKey, tokens);
+  };
+  if (!parsed.is_object() || parsed.size() != 1 || !parsed.contains(kSplitsKey)) refuse();
+  const auto& list = parsed[kSplitsKey];
+  if (!list.is_array() || list.empty() || std::cmp_greater(list.size(), tokens)) refuse();
+  std::vector<int64_t> splits;
+  for (const auto& item : list) {
+    if (!item.is_number_unsigned() || item == 0 || item > tokens) refuse();
+    splits.push_back(item.get<int64_t>());
+  }
+  if (std::accumulate(splits.begin(), splits.end(), int64_t{0}) != tokens) refuse();
+  return splits;
+}
+
+PromptMarks::PromptMarks(const text::Tokenizer& tokenizer, int64_t vocab, int64_t first_row,
+                         std::vector<int64_t> splits)
+    : vocab_(vocab),
+      splits_(std::move(splits)),
+      first_ids_(first_ids_of(vocab + first_row, splits_)),
+      tokenizer_(with_marks(tokenizer, first_ids_)) {
+  MEGA_CHECK(!splits_.empty());
+}
+
+void PromptMarks::expand(std::vector<int32_t>& ids, std::vector<uint8_t>* flags) const {
+  std::vector<int32_t> all;
+  std::vector<uint8_t> all_flags;
+  size_t next = 0;  // mark
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] < vocab_) {
+      all.push_back(ids[i]);
+      if (flags != nullptr) all_flags.push_back((*flags)[i]);
+      continue;
+    }
+    if (next == splits_.size() || ids[i] != first_ids_[next]) {
+      throw UserError(
+          "the text has a {}...|> that is not its next mark, or a token {} that the model, which "
+          "has {}, has not; it has {} marks of virtual tokens, in order",
+          kVirtualMark, ids[i], vocab_, splits_.size());
+    }
+    for (int64_t row = 0; row < splits_[next]; ++row)
+      all.push_back(ids[i] + static_cast<int32_t>(row));
+    all_flags.resize(flags != nullptr ? all.size() : 0);
+    ++next;
+  }
+  if (next < splits_.size()) {
+    throw UserError("the text has no {}, where virtual tokens stand; it needs the marks {} to {}",
+                    virtual_mark(next), virtual_mark(0), virtual_mark(splits_.size() - 1));
+  }
+  ids = std::move(all);
+  if (flags != nullptr) *flags = std::move(all_flags);
+}
+
+}  // namespace megalith::adapters

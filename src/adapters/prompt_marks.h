@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Virtual tokens that stand inside a text, where it has marks, as NeMo's templates do:
+//   <|VIRTUAL_PROMPT_0|>Context: ...<|VIRTUAL_PROMPT_1|>Question: ...
+// Mark m is a run of splits[m] rows, in the order of the table. What is between two marks is
+// tokenized by itself, and special tokens stand around the whole.
+#pragma once
+
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/tokenizer.h"
+
+namespace megalith::adapters {
+
+/// What every mark begins with, and mark `number`.
+inline constexpr std::string_view kVirtualMark = "<|VIRTUAL_PROMPT_";
+std::string virtual_mark(size_t number);
+
+/// Beside PEFT's files, which have no word for it: {"virtual_token_splits": [20, 10]}.
+inline constexpr char kSplitsName[] = "virtual_token_splits.json";
+std::string splits_json(const std::vector<int64_t>& splits);
+/// Of an adapter with so many virtual tokens. UserError, naming `where`, unless they are runs of
+/// one row and more that have all rows together.
+std::vector<int64_t> parse_splits(std::string_view json, const std::string& where, int64_t tokens);
+
+class PromptMarks {
+ public:
+  /// Of a model with `vocab` tokens; the rows are those from `first_row` on.
+  PromptMarks(const text::Tokenizer& tokenizer, int64_t vocab, int64_t first_row,
+              std::vector<int64_t> splits);
+
+  /// The model's, which reads a mark as one special token.
+  const text::Tokenizer& tokenizer() const { return tokenizer_; }
+  /// Virtual tokens in place of all of them.
+  int64_t tokens() const { return std::accumulate(splits_.begin(), splits_.end(), int64_t{0}); }
+  /// Puts the ids of virtual tokens, from `vocab` on, in place of those of marks, and as many zeros
+  /// into `flags` of the ids, if it is given. UserError, worded as a sentence about the text,
+  /// unless each mark stands in it once, and in order, or when a token is none of the model's.
+  void expand(std::vector<int32_t>& ids, std::vector<uint8_t>* flags = nullptr) const;
+
+ private:
+  int64_t vocab_;
+  std::vector<int64_t> splits_;
+  std::vector<int32_t> first_ids_;  // of each mark, and its own among the tokenizer's
+  text::Tokenizer tokenizer_;
+};
+
+}  // namespace megalith::adapters
