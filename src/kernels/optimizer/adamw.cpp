@@ -33,8 +33,6 @@ double power(double base, int64_t exponent) {
 
 AdamWFactors adamw_factors(const AdamW& a) {
   return {.decay = 1 - a.lr * a.weight_decay,
-          .beta1 = a.beta1,
-          .beta2 = a.beta2,
           .one_minus_beta1 = 1 - a.beta1,
           .one_minus_beta2 = 1 - a.beta2,
           .step_size = a.lr / (1 - power(a.beta1, a.step)),
@@ -78,8 +76,9 @@ void adamw_reference(Exec&, const AdamW& arguments) {
   bool finite = true;
   for (int64_t i = 0; i < w.size(1); ++i) {
     const double gradient = scale * read_double(g, 0, i);
-    const double first = f.beta1 * read_double(m, 0, i) + f.one_minus_beta1 * gradient;
-    const double second = f.beta2 * read_double(v, 0, i) + f.one_minus_beta2 * gradient * gradient;
+    const double old_first = read_double(m, 0, i), old_second = read_double(v, 0, i);
+    const double first = old_first + f.one_minus_beta1 * (gradient - old_first);
+    const double second = old_second + f.one_minus_beta2 * (gradient * gradient - old_second);
     const double denominator = std::sqrt(second) / f.root_correction + f.eps;
     write_double(m, 0, i, first);
     write_double(v, 0, i, second);

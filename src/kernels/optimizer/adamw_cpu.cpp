@@ -25,15 +25,13 @@ struct State {
 
 /// adamw.h's five lines.
 struct Update {
-  FloatVec scale, decay, beta1, beta2, rest1, rest2, step_size, root_correction, eps;
+  FloatVec scale, decay, share1, share2, step_size, root_correction, eps;
 
   Update(const AdamWFactors& f, float gradient_scale)
       : scale(hn::Set(FloatTag(), gradient_scale)),
         decay(set(f.decay)),
-        beta1(set(f.beta1)),
-        beta2(set(f.beta2)),
-        rest1(set(f.one_minus_beta1)),
-        rest2(set(f.one_minus_beta2)),
+        share1(set(f.one_minus_beta1)),
+        share2(set(f.one_minus_beta2)),
         step_size(set(f.step_size)),
         root_correction(set(f.root_correction)),
         eps(set(f.eps)) {}
@@ -41,8 +39,8 @@ struct Update {
 
   HWY_INLINE State operator()(const State& old, FloatVec gradient) const {
     const FloatVec g = hn::Mul(scale, gradient);
-    const FloatVec m = hn::MulAdd(beta1, old.m, hn::Mul(rest1, g));
-    const FloatVec v = hn::MulAdd(beta2, old.v, hn::Mul(hn::Mul(rest2, g), g));
+    const FloatVec m = hn::MulAdd(share1, hn::Sub(g, old.m), old.m);
+    const FloatVec v = hn::MulAdd(share2, hn::MulSub(g, g, old.v), old.v);
     const FloatVec denominator = hn::Add(hn::Div(hn::Sqrt(v), root_correction), eps);
     const FloatVec w = hn::Mul(decay, old.w);
     return {hn::NegMulAdd(step_size, hn::Div(m, denominator), w), m, v};

@@ -9,7 +9,6 @@ namespace megalith::kernels {
 /// What one step multiplies by, in double; f32 code rounds each once.
 struct AdamWFactors {
   double decay;  // 1 - lr weight_decay
-  double beta1, beta2;
   double one_minus_beta1, one_minus_beta2;
   double step_size;        // lr / (1 - beta1^step)
   double root_correction;  // sqrt(1 - beta2^step)
