@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "adapters/peft_config.h"
+#include "base/file.h"
 #include "base/json_fault.h"
 #include "checkpoint/safetensors_folder.h"
 #include "families/families.h"
