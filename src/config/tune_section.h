@@ -74,9 +74,9 @@ namespace megalith::config {
 /// One of several tasks that train in one run, each behind virtual tokens of its own.
 struct TuneTask {
   std::string name;
-  std::vector<std::string> data, validation;
-  std::string template_text;
-  std::string prompt_text;
+  std::vector<std::string> data = {}, validation = {};
+  std::string template_text = {};
+  std::string prompt_text = {};
   void visit(FieldVisitor& v);
 };
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens beside those of the vocabulary that stand before texts (Lester et al. 2021): token
-// `vocab + k` of a batch is row k of a table that trains (prompts/), or of the row's adapter
-// (layers/adapter.h), as the first layer reads it: behind the scale that rows of words have. What
-// packs, cuts, keeps or masks tokens knows no more of them than that they are tokens. Nothing
-// predicts them: the logits are the vocabulary's.
+// Tokens beside those of the vocabulary that stand before texts (Lester et al. 2021), or inside
+// them: token `vocab + k` of a batch is row k of a table that trains (prompts/), or of the row's
+// adapter (layers/adapter.h), as the first layer reads it: behind the scale that rows of words
+// have. What packs, cuts, keeps or masks tokens knows no more of them than that they are tokens.
+// Nothing predicts them: the logits are the vocabulary's.
 #pragma once
 
 #include <cstdint>
