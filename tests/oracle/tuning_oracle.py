@@ -37,9 +37,7 @@ RATES = {"full": 3e-4, "lora": 3e-3, "ia3": 1e-2, "prompt": 3e-2, "p_tuning": 3e
 # Of preferences; (beta, label smoothing).
 PREFERENCE_RATES = {"full": 1e-4, "lora": 2e-3}
 PREFERENCES = [(0.1, 0), (0.3, 0.1)]
-# Of virtual tokens all is movement, and what a rounded beta1 makes of the momentum, 1 - beta1 beside 1 less beta1 in float32, would be all
-# that is seen; 0.875 is not rounded.
-BETA1 = {"full": 0.9, "lora": 0.9, "ia3": 0.9, "prompt": 0.875, "p_tuning": 0.875}
+BETA1 = 0.9
 SIZES = {"vocab_size": VOCABULARY, "max_position_embeddings": 96, "eos_token_id": VOCABULARY - 1}
 GROUPED = SIZES | {"hidden_size": 48, "intermediate_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2}
 MODELS = {
@@ -255,13 +253,13 @@ run: {{threads: 1, seed: {seed}}}
 """)
 
     def tune(self, out, method, **settings):
-        settings = {"tune__method": method, "optimizer__lr": RATES[method], "optimizer__beta1": BETA1[method]} | settings
+        settings = {"tune__method": method, "optimizer__lr": RATES[method], "optimizer__beta1": BETA1} | settings
         words = [word for key, value in settings.items() for word in ("--set", f"{key.replace('__', '.')}={value}")]
         last, = run(self.program, "tune", self.recipe, "--set", f"run.out={self.folder / out}", *words)
         return [float.fromhex(json.loads(line)["loss_hex"]) for line in (self.folder / out / "metrics.jsonl").read_text().splitlines()]
 
     def compare(self, method, ours, our_weights, make, get, distances):
-        self.compare_loss(lambda model: answers_loss(model, self.examples), (RATES[method], BETA1[method]), ours, our_weights, make, get, distances)
+        self.compare_loss(lambda model: answers_loss(model, self.examples), (RATES[method], BETA1), ours, our_weights, make, get, distances)
 
     def compare_loss(self, loss_of, rates, ours, our_weights, make, get, distances):
         """What made the losses there, in float64 and in float32."""
@@ -283,7 +281,7 @@ run: {{threads: 1, seed: {seed}}}
         settings = {"tune__objective": "dpo", "tune__data": self.preferences, "tune__beta": beta, "tune__label_smoothing": smoothing,
                     "train__sequence_length": max(lengths), "optimizer__lr": PREFERENCE_RATES[method]}
         loss_of = lambda model: PreferenceLoss(model, self.pairs, beta, smoothing)  # noqa: E731
-        rates = PREFERENCE_RATES[method], BETA1[method]
+        rates = PREFERENCE_RATES[method], BETA1
         if method == "lora":
             self.tune(out + "-start", method, **settings, train__steps=0)
             losses = self.tune(out, method, **settings)

@@ -80,7 +80,7 @@ run: {{threads: 1, seed: {seed}}}
             settings |= {"tune__rank": case["rank"], "tune__alpha": 2 * case["rank"]}
         if "virtual_tokens" in case:
             settings |= {f"tune__{key}": value for key, value in case.items()} | {"train__sequence_length": max(map(len, self.rows)) + case["virtual_tokens"]}
-        rates = RATES[method], BETA1[method]
+        rates = RATES[method], BETA1
         if method == "full":
             losses = self.tune(out, method, **settings)
             run(self.program, "convert", "--from", self.folder / out, "--to", self.folder / f"{out}-hf", "--format", "hf")

@@ -29,12 +29,21 @@ double power(double base, int64_t exponent) {
   return result;
 }
 
+Lerp lerp_from(double beta) {
+  const bool from_old = beta > 0.5;
+  return {.factor = from_old ? 1 - beta : -beta, .from_old = from_old};
+}
+
+double moved(const Lerp& lerp, double old, double x) {
+  return (lerp.from_old ? old : x) + lerp.factor * (x - old);
+}
+
 }  // namespace
 
 AdamWFactors adamw_factors(const AdamW& a) {
   return {.decay = 1 - a.lr * a.weight_decay,
-          .one_minus_beta1 = 1 - a.beta1,
-          .one_minus_beta2 = 1 - a.beta2,
+          .first = lerp_from(a.beta1),
+          .second = lerp_from(a.beta2),
           .step_size = a.lr / (1 - power(a.beta1, a.step)),
           .root_correction = std::sqrt(1 - power(a.beta2, a.step)),
           .eps = a.eps};
@@ -76,9 +85,8 @@ void adamw_reference(Exec&, const AdamW& arguments) {
   bool finite = true;
   for (int64_t i = 0; i < w.size(1); ++i) {
     const double gradient = scale * read_double(g, 0, i);
-    const double old_first = read_double(m, 0, i), old_second = read_double(v, 0, i);
-    const double first = old_first + f.one_minus_beta1 * (gradient - old_first);
-    const double second = old_second + f.one_minus_beta2 * (gradient * gradient - old_second);
+    const double first = moved(f.first, read_double(m, 0, i), gradient);
+    const double second = moved(f.second, read_double(v, 0, i), gradient * gradient);
     const double denominator = std::sqrt(second) / f.root_correction + f.eps;
     write_double(m, 0, i, first);
     write_double(v, 0, i, second);

@@ -25,22 +25,26 @@ struct State {
 
 /// adamw.h's five lines.
 struct Update {
-  FloatVec scale, decay, share1, share2, step_size, root_correction, eps;
+  FloatVec scale, decay, factor1, factor2, step_size, root_correction, eps;
+  bool from_old1, from_old2;
 
   Update(const AdamWFactors& f, float gradient_scale)
       : scale(hn::Set(FloatTag(), gradient_scale)),
         decay(set(f.decay)),
-        share1(set(f.one_minus_beta1)),
-        share2(set(f.one_minus_beta2)),
+        factor1(set(f.first.factor)),
+        factor2(set(f.second.factor)),
         step_size(set(f.step_size)),
         root_correction(set(f.root_correction)),
-        eps(set(f.eps)) {}
+        eps(set(f.eps)),
+        from_old1(f.first.from_old),
+        from_old2(f.second.from_old) {}
   static HWY_INLINE FloatVec set(double x) { return hn::Set(FloatTag(), static_cast<float>(x)); }
 
   HWY_INLINE State operator()(const State& old, FloatVec gradient) const {
     const FloatVec g = hn::Mul(scale, gradient);
-    const FloatVec m = hn::MulAdd(share1, hn::Sub(g, old.m), old.m);
-    const FloatVec v = hn::MulAdd(share2, hn::MulSub(g, g, old.v), old.v);
+    const FloatVec m = hn::MulAdd(factor1, hn::Sub(g, old.m), from_old1 ? old.m : g);
+    const FloatVec v =
+        hn::MulAdd(factor2, hn::MulSub(g, g, old.v), from_old2 ? old.v : hn::Mul(g, g));
     const FloatVec denominator = hn::Add(hn::Div(hn::Sqrt(v), root_correction), eps);
     const FloatVec w = hn::Mul(decay, old.w);
     return {hn::NegMulAdd(step_size, hn::Div(m, denominator), w), m, v};

@@ -155,6 +155,24 @@ TEST(AdamW, AThousandStepsAddUpNoBias) {
   EXPECT_NEAR(second, 0, 0x1p-24 * std::sqrt(steps));
 }
 
+TEST(AdamW, BetasOfZeroLeaveTheGradientAlone) {
+  const TestTensor g = TestTensor(DType::f32, Shape{50}).fill_normal(3, 1e-4),
+                   old = TestTensor(DType::f32, Shape{50}).fill_constant(1);
+  const auto run = [&](Exec& exec) {
+    TestTensor w = old, m = old, v = old;
+    AdamW a = recipe(9);
+    a.w_N = w, a.m_N = m, a.v_N = v, a.g_N = g;
+    a.beta1 = a.beta2 = 0;
+    adamw(exec, a);
+    return Outputs{m, v};
+  };
+  const Outputs actual = testing::run_everywhere(run, "zero");
+  for (int64_t i = 0; i < 50; ++i) {
+    EXPECT_EQ(actual[0].at(i), g.at(i)) << i;
+    EXPECT_EQ(actual[1].at(i), static_cast<float>(g.at(i) * g.at(i))) << i;
+  }
+}
+
 TEST(AdamW, RangesUpdateAsTheWhole) {
   const auto device = device::make_cpu_device(2);
   Exec exec(*device);

@@ -6,10 +6,17 @@
 
 namespace megalith::kernels {
 
+/// old + share (x - old) = fma(factor, x - old, from_old ? old : x): from the nearer end, as
+/// torch.lerp, so that a share of 1 gives x.
+struct Lerp {
+  double factor;  // share, or share - 1
+  bool from_old;
+};
+
 /// What one step multiplies by, in double; f32 code rounds each once.
 struct AdamWFactors {
   double decay;  // 1 - lr weight_decay
-  double one_minus_beta1, one_minus_beta2;
+  Lerp first, second;
   double step_size;        // lr / (1 - beta1^step)
   double root_correction;  // sqrt(1 - beta2^step)
   double eps;
