@@ -7,7 +7,6 @@
 #include <numeric>
 #include <utility>
 
-#include "adapters/virtual_prompt.h"
 #include "base/check.h"
 #include "base/error.h"
 #include "base/integer.h"
@@ -61,8 +60,10 @@ std::vector<int64_t> parse_splits(std::string_view json, const std::string& wher
   if (!list.is_array() || list.empty() || std::cmp_greater(list.size(), tokens)) refuse();
   std::vector<int64_t> splits;
   for (const auto& item : list) {
-    if (!item.is_number_unsigned() || item == 0 || item > tokens) refuse();
-    splits.push_back(item.get<int64_t>());
+    // nlohmann would compare a number above 2^63 as a negative one.
+    const uint64_t count = item.is_number_unsigned() ? item.get<uint64_t>() : 0;
+    if (count == 0 || std::cmp_greater(count, tokens)) refuse();
+    splits.push_back(static_cast<int64_t>(count));
   }
   if (std::accumulate(splits.begin(), splits.end(), int64_t{0}) != tokens) refuse();
   return splits;

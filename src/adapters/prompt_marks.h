@@ -34,6 +34,8 @@ class PromptMarks {
 
   /// The model's, which reads a mark as one special token.
   const text::Tokenizer& tokenizer() const { return tokenizer_; }
+  /// Tokens of the model, whose ids are below those of marks.
+  int64_t vocab() const { return vocab_; }
   /// Virtual tokens in place of all of them.
   int64_t tokens() const { return std::accumulate(splits_.begin(), splits_.end(), int64_t{0}); }
   /// Puts the ids of virtual tokens, from `vocab` on, in place of those of marks, and as many zeros

@@ -71,9 +71,10 @@ TEST(Splits, AreRunsOfAllRows) {
   EXPECT_THAT(parse_splits(splits_json({2, 1}), "f", 3), ElementsAre(2, 1));
   for (const char* const text :
        {"[2, 1]", R"({"virtual_token_splits": [2]})", R"({"virtual_token_splits": [3, 0]})",
-        R"({"virtual_token_splits": [4, -1]})", R"({"virtual_token_splits": [1.5, 1.5]})",
-        R"({"virtual_token_splits": []})", R"({"virtual_token_splits": 3})", "{}",
-        R"({"virtual_token_splits": [2, 1], "more": 1})"})
+        R"({"virtual_token_splits": [4, -1]})",
+        R"({"virtual_token_splits": [18446744073709551615, 2, 2]})",
+        R"({"virtual_token_splits": [1.5, 1.5]})", R"({"virtual_token_splits": []})",
+        R"({"virtual_token_splits": 3})", "{}", R"({"virtual_token_splits": [2, 1], "more": 1})"})
     EXPECT_THAT(fault([&] { parse_splits(text, "f", 3); }),
                 HasSubstr("f: must be {\"virtual_token_splits\": [...]}"))
         << text;

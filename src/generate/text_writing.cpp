@@ -2,6 +2,7 @@
 #include "generate/text_writing.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 #include "generate/look_up.h"
@@ -99,6 +100,7 @@ void TextWriting::look_up() {
   // A text often repeats what an encoder has read.
   if (before().empty())
     known.insert(known.begin(), request().prompt.begin(), request().prompt.end());
+  std::erase_if(known, [&](int32_t id) { return std::cmp_greater_equal(id, drawable()); });
   sequence().proposed = look_up_continuation(known, count);
 }
 

@@ -76,9 +76,10 @@ void require_outputs(const models::ModelSpec& spec) {
 }
 
 std::vector<double> SequenceReader::read(const TextSequences& sequences, const Finish& finish) {
-  if (model_.virtual_tokens() > 0) {
+  if (model_.virtual_tokens() + model_.tokens_in_text() > 0) {
     throw UserError(
-        "virtual tokens stand before texts that are written or scored; embeddings and classes of "
+        "virtual tokens stand before or in texts that are written or scored; embeddings and "
+        "classes of "
         "texts are not supported with virtual tokens");
   }
   const TextBatch text(model_.device(), sequences);

@@ -171,13 +171,15 @@ void write_prompt(const std::filesystem::path& folder, Values rows, const models
                  {"num_virtual_tokens", tune.virtual_tokens},
                  {"token_dim", spec.table_width()}});
   config.update(is_encoded ? encoder_of(tune) : beginning());
-  write(folder, tensors, config);
+  std::filesystem::create_directories(folder);
+  // Before the configuration that makes a folder of it: without them rows stand before texts.
   const std::filesystem::path splits = folder / adapters::kSplitsName;
   if (tune.splits.empty()) {
     std::filesystem::remove(splits);
   } else {
     write_file_durable(splits, adapters::splits_json(tune.rows_of_marks()));
   }
+  write(folder, tensors, config);
 }
 
 }  // namespace

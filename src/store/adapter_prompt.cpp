@@ -21,7 +21,8 @@ void require_prompted(const models::ModelSpec& spec, const std::string& where) {
 /// None where the folder says nothing of marks.
 std::vector<int64_t> read_splits(const std::filesystem::path& folder, int64_t tokens) {
   const std::filesystem::path path = folder / adapters::kSplitsName;
-  if (!std::filesystem::exists(path)) return {};
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return {};
   return adapters::parse_splits(checkpoint::read_inside(path, folder, adapters::kMostConfigBytes),
                                 path.string(), tokens);
 }

@@ -95,6 +95,9 @@ std::vector<Example> encode_line(const ExampleLine& line, const ExampleForm& for
                          : form.marks->expand(example.ids, &example.learned);
     }
     if (form.decoder_start) {  // the text is what the encoder reads
+      if (form.marks != nullptr &&
+          std::ranges::any_of(example.ids, [&](int32_t id) { return id >= form.marks->vocab(); }))
+        throw UserError("its answer has a mark of virtual tokens, which stand in what is read");
       example.read.insert(example.read.begin(), form.before.begin(), form.before.end());
       continue;
     }

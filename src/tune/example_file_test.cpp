@@ -95,6 +95,8 @@ TEST_F(ExampleFile, VirtualTokensStandWhereMarksAre) {
   EXPECT_THAT(fault_of([&] { read_marked(R"({"x": "<|VIRTUAL_PROMPT_0|>", "y": "r"})"); }),
               HasSubstr("m.jsonl:1: the text has a <|VIRTUAL_PROMPT_"));
   form.decoder_start = 1;  // an encoder reads them
+  EXPECT_THAT(fault_of([&] { read_marked(R"({"x": "q", "y": "r<|VIRTUAL_PROMPT_0|>"})"); }),
+              HasSubstr("m.jsonl:1: its answer has a mark of virtual tokens"));
   const auto two = read_marked(R"({"x": "q", "y": "r"})");
   ASSERT_EQ(two.size(), 1u);
   EXPECT_THAT(two[0].read, ElementsAre(310, 311, 'q', 'a', 312, 'b'));

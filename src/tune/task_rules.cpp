@@ -13,22 +13,25 @@ namespace {
 using config::TuneTask;
 using Faults = std::vector<std::string>;
 
-constexpr int64_t kMostRows = 1 << 16;
+constexpr int64_t kMostRows = 1 << 16, kLongestName = 128;
 
 /// It becomes that of a folder.
 bool is_name(const std::string& name) {
-  return !name.empty() && name.front() != '.' && std::ranges::all_of(name, [](unsigned char c) {
-    return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.';
-  });
+  return !name.empty() && std::ssize(name) <= kLongestName && name.front() != '.' &&
+         std::ranges::all_of(name, [](unsigned char c) {
+           return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.';
+         });
 }
 
 void check_names(const std::vector<TuneTask>& tasks, Faults& faults) {
   std::vector<std::string> names;
   for (const TuneTask& task : tasks) {
     if (!is_name(task.name))
-      faults.push_back(fmt::format(
-          "tune.tasks: {:?} is no name of a task; names have letters, digits, '_', '-' and '.'",
-          task.name));
+      faults.push_back(
+          fmt::format("tune.tasks: {:?} is no name of a task; names have up to {} letters, digits, "
+                      "'_', '-' and "
+                      "'.'",
+                      task.name, kLongestName));
     names.push_back(task.name);
   }
   std::ranges::sort(names);

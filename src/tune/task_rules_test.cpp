@@ -66,7 +66,9 @@ TEST(TaskRules, OneTasksFilesAreAValidation) {
 }
 
 TEST(TaskRules, NamesAreThoseOfFolders) {
-  for (const char* const name : {"", "..", ".a", "a/b", "a b", "\xc3\xa9"})
+  for (const std::string& name :
+       {std::string(), std::string(".."), std::string(".a"), std::string("a/b"), std::string("a b"),
+        std::string("\xc3\xa9"), std::string(129, 'a')})
     EXPECT_THAT(fault_of_tasks([&](auto& r) { r.tune.tasks[0].name = name; }),
                 HasSubstr("is no name of a task"))
         << name;
