@@ -10,6 +10,7 @@ from record import ROOT
 from text_comparisons import corpus_of, text_of
 
 SCALED = ("delayed", "current", "block", "mx")
+SEEDS = (1234, 2, 3)
 COLOURS = {"bf16": "#444444", "delayed": "#1f77b4", "current": "#2ca02c", "block": "#9467bd", "mx": "#ff7f0e", "unscaled": "#d62728"}
 
 
@@ -55,7 +56,7 @@ def trained(r, command, out, settings):
     return [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
 
 
-def gpt(r, name):
+def gpt(r, name, seed=SEEDS[0]):
     """11.6M parameters, 1,024 tokens a step."""
     recipe = r.work / "narrow.yaml"
     train, held_out = corpora(r)
@@ -64,7 +65,7 @@ def gpt(r, name):
         f"data: {{train: {train}, validation: {held_out}, tokenizer: {small_tokenizer(r)}}}\n"
         f"train: {{steps: {r.size(1000, 20)}, global_batch: 8, micro_batch: 8, validate_every: {r.size(1000, 20)}, validate_samples: 256}}\n"
         "optimizer: {lr: 1e-3, min_lr: 1e-4, warmup_steps: 10, schedule: cosine}\n")
-    return trained(r, ["train", recipe], r.work / f"gpt_{name}", in_format(name))
+    return trained(r, ["train", recipe], r.work / f"gpt_{name}_{seed}", (*in_format(name), f"run.seed={seed}"))
 
 
 def end_of(lines):
@@ -74,8 +75,11 @@ def end_of(lines):
 
 
 def apart(r, what, wide, narrow):
-    for kind, w, n in zip(("training", "held out"), end_of(wide), end_of(narrow)):
-        r.note(f"=> {what}, {kind}: {n:.4f}, bf16 {w:.4f}, {100 * (n / w - 1):+.3f} %")
+    """How far the losses of runs lie from bf16's from the same start, in percent: of each seed, and the mean."""
+    for kind, w, n in zip(("training", "held out"), zip(*map(end_of, wide)), zip(*map(end_of, narrow))):
+        percent = [100 * (b / a - 1) for a, b in zip(w, n)]
+        r.note(f"=> {what}, {kind}: " + ", ".join(f"{b:.4f} (bf16 {a:.4f}, {d:+.3f} %)" for a, b, d in zip(w, n, percent))
+               + f"; {statistics.fmean(percent):+.3f} % on average")
 
 
 def picture(runs, path):
@@ -108,12 +112,15 @@ def picture(runs, path):
 
 
 def fp8_curves(r):
-    """1,000 steps on the same samples in bf16 and with each recipe of scales, and with none."""
-    runs = {name: gpt(r, name) for name in ("bf16", *SCALED, "unscaled")}
-    if not all(runs.values()):
+    """1,000 steps on the same samples in bf16 and with each recipe of scales, from three starts; and with no scales, from one. One pair
+    says little: runs that round differently part by chance."""
+    seeds = SEEDS if not r.tiny else SEEDS[:2]
+    starts = {name: [gpt(r, name, seed) for seed in seeds] for name in ("bf16", *SCALED)} | {"unscaled": [gpt(r, "unscaled")]}
+    if not all(lines for runs in starts.values() for lines in runs):
         return
     for name in (*SCALED, "unscaled"):
-        apart(r, f"fp8 {name}", runs["bf16"], runs[name])
+        apart(r, f"fp8 {name}", starts["bf16"], starts[name])
+    runs = {name: lines[0] for name, lines in starts.items()}
     path = ROOT / ("build" if r.tiny else "docs/guide") / "fp8_curves.svg"
     picture(runs, path)
     r.note(f"=> the curves: {path.relative_to(ROOT)}")
@@ -127,7 +134,7 @@ def fp8_tune(r):
     lines = [line.split(": ", 1) for line in (r.work / "narrow.txt").read_text().splitlines()[: r.size(4000, 200)] if ": " in line]
     examples.write_text("".join(json.dumps({"prompt": f"{gloss.strip()} =", "completion": f" {word.strip()}"}) + "\n" for word, gloss in lines))
     recipe = r.work / "narrow_tune.yaml"
-    recipe.write_text(f"tune: {{model: {r.work / 'gpt_bf16'}, data: {examples}}}\n"
+    recipe.write_text(f"tune: {{model: {r.work / f'gpt_bf16_{SEEDS[0]}'}, data: {examples}}}\n"
                       f"train: {{steps: {r.size(300, 10)}, sequence_length: 128, global_batch: 8, micro_batch: 8}}\n"
                       "optimizer: {lr: 2e-4, warmup_steps: 10, schedule: cosine, min_lr: 0}\n")
     runs = {name: trained(r, ["tune", recipe], r.work / f"tuned_{name}", in_format(name)) for name in ("bf16", *SCALED)}
