@@ -38,9 +38,9 @@ class EngineGolden : public ::testing::TestWithParam<device::Isa> {
 TEST_P(EngineGolden, F32) {
   EXPECT_THAT(
       lines(toy_settings(), GetParam()),
-      ElementsAre("0x1.330644d6p+2 0x1.fd5638b5ff2b8p+0", "0x1.305402e8p+2 0x1.cb5841065bc05p+0",
-                  "0x1.3252d018p+2 0x1.38c5975047798p+0", "0x1.31540f8p+2 0x1.577ab7499204dp+0",
-                  "0x1.2ad40654p+2 0x1.2dbac7a0a722fp+0"));
+      ElementsAre("0x1.330644d6p+2 0x1.fd5638b5ff2b8p+0", "0x1.305402fp+2 0x1.cb5840a1ce29p+0",
+                  "0x1.3252d016p+2 0x1.38c5979070e38p+0", "0x1.31540f8p+2 0x1.577ab7f744bf2p+0",
+                  "0x1.2ad40656p+2 0x1.2dbac8bcf6a65p+0"));
 }
 
 TEST_P(EngineGolden, Bf16RaggedUntied) {
@@ -48,11 +48,12 @@ TEST_P(EngineGolden, Bf16RaggedUntied) {
   settings.weights = settings.activations = DType::bf16;
   settings.ragged = true;
   settings.model.head.tied = false;
-  EXPECT_THAT(lines(settings, GetParam()), ElementsAre("0x1.303e3268a0474p+2 0x1.0165c1ea5a152p+1",
-                                                       "0x1.2b407956d1409p+2 0x1.10882cd0a5b5p+1",
-                                                       "0x1.2cc727a3ee09p+2 0x1.375889839bb5p+0",
-                                                       "0x1.33f9f1f2a4bbp+2 0x1.1371d3bc93849p+0",
-                                                       "0x1.2b57ed2a4bafep+2 0x1.f1e8b3d5a6d8p-1"));
+  EXPECT_THAT(lines(settings, GetParam()),
+              ElementsAre("0x1.303e3268a0474p+2 0x1.0165c1ea5a152p+1",
+                          "0x1.2b407956d1409p+2 0x1.10882cd0a5b5p+1",
+                          "0x1.2cc727a3ee09p+2 0x1.375889839bb5p+0",
+                          "0x1.33f9f1f2a4bbp+2 0x1.1372bcb6c7725p+0",
+                          "0x1.2b596a1f2a4bbp+2 0x1.f1e8d85a8d32bp-1"));
 }
 
 INSTANTIATE_TEST_SUITE_P(InstructionSets, EngineGolden,
