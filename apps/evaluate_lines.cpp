@@ -39,24 +39,22 @@ void for_each_line(const std::string& input, FunctionRef<void(std::string_view l
 
 namespace {
 
-inference::Reading reading_of(text::ScoreLine& content, const store::ModelSource& source,
-                              const text::Tokenizer& tokenizer) {
-  if ((content.target || content.target_ids) && !source.spec().is_encoder_decoder())
-    throw UserError("has a target, which encoder-decoders predict, and this model has one stack");
-  if (!content.text) return {std::move(content.ids), std::move(content.type_ids)};
-  const std::optional<std::string_view> pair = content.pair;
-  text::Encoding encoding = tokenizer.encode_typed(*content.text, pair, true);
-  // A model that knows one type or none has the same row for all.
-  if (source.spec().embedding.token_types < 2) encoding.type_ids.clear();
-  return {std::move(encoding.ids), std::move(encoding.type_ids)};
-}
-
-/// The same with virtual tokens in place of marks, if there are any.
+/// With virtual tokens in place of marks, if there are any.
 inference::Reading reading_of(text::ScoreLine& content, const store::ModelSource& source,
                               const adapters::PromptMarks* marks) {
-  if (marks == nullptr) return reading_of(content, source, source.require_tokenizer());
-  inference::Reading reading = reading_of(content, source, marks->tokenizer());
-  marks->expand(reading.ids);
+  if ((content.target || content.target_ids) && !source.spec().is_encoder_decoder())
+    throw UserError("has a target, which encoder-decoders predict, and this model has one stack");
+  inference::Reading reading{std::move(content.ids), std::move(content.type_ids)};
+  if (content.text) {
+    const text::Tokenizer& tokenizer =
+        marks != nullptr ? marks->tokenizer() : source.require_tokenizer();
+    const std::optional<std::string_view> pair = content.pair;
+    text::Encoding encoding = tokenizer.encode_typed(*content.text, pair, true);
+    // A model that knows one type or none has the same row for all.
+    if (source.spec().embedding.token_types < 2) encoding.type_ids.clear();
+    reading = {std::move(encoding.ids), std::move(encoding.type_ids)};
+  }
+  if (marks != nullptr) marks->expand(reading.ids);
   return reading;
 }
 
