@@ -50,14 +50,15 @@ std::optional<std::string> bad_parameter(Engine& engine, size_t index) {
   device::Device& device = engine.device();
   const parameters::Parameter& parameter = engine.parameters().all()[index];
   if (!is_plain(parameter.format())) return std::nullopt;  // blocks stay as they came
+  if (parameter.trainable()) {                             // a moment takes its weight along
+    const auto states = engine.optimizer().states(index);
+    for (size_t which = 0; which < states.size(); ++which) {
+      if (!all_finite(device, states[which]))
+        return fmt::format("{} of {}", optim::kAdamWStates[which].title, parameter.name());
+    }
+  }
   if (!all_finite(device, parameter.owned_master()) || !all_finite(device, parameter.compute()))
     return "weight " + parameter.name();
-  if (!parameter.trainable()) return std::nullopt;
-  const auto states = engine.optimizer().states(index);
-  for (size_t which = 0; which < states.size(); ++which) {
-    if (!all_finite(device, states[which]))
-      return fmt::format("{} of {}", optim::kAdamWStates[which].title, parameter.name());
-  }
   return std::nullopt;
 }
 
