@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/integer.h"
 #include "base/json_fault.h"
+#include "base/json_number.h"
 
 namespace megalith::adapters {
 namespace {
@@ -60,10 +61,9 @@ std::vector<int64_t> parse_splits(std::string_view json, const std::string& wher
   if (!list.is_array() || list.empty() || std::cmp_greater(list.size(), tokens)) refuse();
   std::vector<int64_t> splits;
   for (const auto& item : list) {
-    // nlohmann would compare a number above 2^63 as a negative one.
-    const uint64_t count = item.is_number_unsigned() ? item.get<uint64_t>() : 0;
-    if (count == 0 || std::cmp_greater(count, tokens)) refuse();
-    splits.push_back(static_cast<int64_t>(count));
+    const auto count = whole_number_in(item);
+    if (!count || *count < 1 || *count > tokens) refuse();
+    splits.push_back(*count);
   }
   if (std::accumulate(splits.begin(), splits.end(), int64_t{0}) != tokens) refuse();
   return splits;
