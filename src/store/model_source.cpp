@@ -5,6 +5,8 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "base/file.h"
+#include "base/folder.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/safetensors_folder.h"
@@ -148,7 +150,9 @@ void ModelSource::open_checkpoint(const fs::path& folder, const checkpoint::AtWo
 void ModelSource::open_hugging_face(const fs::path& folder, int tensor_shards,
                                     const checkpoint::AtWork& at_work) {
   const fs::path config_path = folder / kConfigName;
-  const std::string text = checkpoint::read_inside(config_path, folder, models::kMaxConfigBytes);
+  checkpoint::require_inside(config_path, folder);
+  require_regular(config_path);
+  const std::string text = read_file(config_path, models::kMaxConfigBytes);
   models::HuggingFaceConfig config = models::parse_hugging_face_config(text, config_path.string());
   spec_ = std::move(config.model);
   end_ids_ = std::move(config.end_ids);
@@ -160,7 +164,9 @@ void ModelSource::open_hugging_face(const fs::path& folder, int tensor_shards,
                                   config.fp8.value_or(models::Fp8Config{}), at_work);
   for (const std::string& name : text_names(folder)) {
     if (!fs::exists(folder / name)) continue;
-    texts_[name] = checkpoint::read_inside(folder / name, folder, kMaxTextBytes);
+    checkpoint::require_inside(folder / name, folder);
+    require_regular(folder / name);
+    texts_[name] = read_file(folder / name, kMaxTextBytes);
   }
   read_tokenizer(folder.string());
 }
