@@ -131,7 +131,7 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
                 (("tune.quantize=q4_0",), "tune.quantize has no effect with tune.method: full"),
                 ((*LORA, "tune.quantize=nf4"), "tune.quantize"),
                 ((*LORA, "tune.quantize=q4_0", "precision.parameters=bf16", "precision.compute=fp8"), "tune.quantize: q4_0 with precision.compute: fp8"),
-                ((*LORA, "tune.quantize=q4_0", f"tune.model={narrow}", "parallel.tensor_shards=0"), "are whole blocks of 32"),
+                ((*LORA, "tune.quantize=q4_0", f"tune.model={narrow}", "parallel.tensor_shards=0"), "has rows of whole blocks of 32 elements"),
                 ((*LORA, "tune.quantize=q4_0", "parallel.tensor=4", "parallel.tensor_shards=4"), "inside of blocks of 32 in q4_0")):
             message = self.tune("refused", *overrides, code=2)
             self.assertIn(expected, message)

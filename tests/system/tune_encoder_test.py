@@ -30,7 +30,7 @@ class TuneEncoder(TuneTest):
         run("tokenizer", "train", "--kind", "wordpiece", "--input", cls.folder / "text.txt", "--vocab-size", 60, "--output", words)
         run("pack", "--tokenizer", words, "--input", cls.folder / "text.txt", "--document", "line", "--output", cls.folder / "words")
         cls.train("bert", "model.family=bert", "model.context=32", f"data.train={cls.folder / 'words'}", f"data.tokenizer={words}",
-                  "data.document_mask=false", "train.objective=masked", "model.dropout=0", "train.steps=200", "train.validate_every=0")
+                  "data.document_mask=false", "train.objective=masked", "model.dropout=0", "train.steps=800", "train.validate_every=0")
         draw = random.Random(5)
         cls.rows = [json.dumps({"text": f"the {draw.choice(('cat', 'dog', 'bird'))} likes the man .", "pair": f"the {noun} eats .", "label": label})
                     for label, noun in (("one", "cat"), ("two", "fish")) for _ in range(40)]

@@ -17,6 +17,10 @@ LORA = ("tune.method=lora", "tune.rank=4", "tune.alpha=8")
 PROMPT = ("tune.method=prompt", "tune.virtual_tokens=4", "optimizer.lr=5e-2")
 MLP = ("tune.method=p_tuning", "tune.virtual_tokens=4", "tune.encoder_hidden=24", "optimizer.lr=3e-3")
 IA3 = ("tune.method=ia3", "tune.targets=[q, k, v, o, wi, wo]", "optimizer.lr=1e-2")
+# Of a run that ends where it learns, whatever the last digits of its start: the rate falls to 0.
+FALLING = ("optimizer.schedule=cosine", "optimizer.warmup_steps=10")
+LEARNS = ("train.steps=500", "optimizer.lr=6e-3", *FALLING)
+OTHER = {" the cat.": " the fish.", " the fish.": " the cat."}
 
 
 def examples(count, seed):
@@ -46,11 +50,11 @@ run: {{threads: 1}}
 parallel: {{tensor_shards: 2, data_shards: 2}}
 """)
 
-    def right(self, checkpoint, *options):
-        """Of the first ten examples, how many are answered so, and ended."""
+    def right(self, checkpoint, *options, answers=None):
+        """Of the first ten examples, how many are answered so, or as `answers` has it instead, and ended."""
         said = [run_json("generate", "--checkpoint", checkpoint, "--prompt", prompt, "--max-new-tokens", 8, "--temperature", 0, "--threads", 1, *options)["text"]
                 for prompt, _ in list(examples(60, 1))[:10]]
-        return sum(answer == right.strip() for answer, (_, right) in zip(said, examples(60, 1)))
+        return sum(answer == (answers or {}).get(right, right).strip() for answer, (_, right) in zip(said, examples(60, 1)))
 
     def same_under_every_layout(self, out, *settings):
         self.tune(out, *settings)
@@ -63,7 +67,7 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
                 self.assertEqual(memory["planned"]["total"], memory["measured"]["total"])
 
     def test_all_weights_learn_the_answers(self):
-        last = json.loads(self.tune("full", "train.steps=500", "train.validate_every=250", f"tune.validation={self.held}", "optimizer.lr=4e-3"))
+        last = json.loads(self.tune("full", *LEARNS, "train.validate_every=250", f"tune.validation={self.held}"))
         self.assertEqual(last["status"], "finished")
         self.assertLess(last["loss"], 0.1)
         self.assertGreaterEqual(self.right(self.folder / "full"), 9)
@@ -114,7 +118,7 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
 
     def beside(self, out, *settings):
         """A run that trains beside the weights: what its adapter says is not what the model said, and is what is said with it merged into the weights."""
-        first, last = self.tune_losses(out, *settings, "train.steps=200")
+        first, last = self.tune_losses(out, *settings, "train.steps=400")
         self.assertLess(last, 0.3 * first)
         adapter = self.folder / out / "adapter"
         self.assertEqual(json.loads((adapter / "adapter_config.json").read_text())["task_type"], "SEQ_2_SEQ_LM")
@@ -129,20 +133,16 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
         self.same_under_every_layout("lora-layouts", *LORA)
 
     def test_factors_learn_to_answer(self):
-        """To each noun another one: what the encoder reads alone says which."""
-        learned = {"cat": "fish", "dog": "bird", "bird": "dog", "fish": "cat"}
-        prompts = {f"the man sees the {noun}": f"the {answer}." for noun, answer in learned.items()}
-        data = self.folder / "nouns.jsonl"
-        data.write_text("".join(json.dumps({"prompt": prompt, "completion": f" {answer}"}) + "\n" for prompt, answer in prompts.items()) * 4)
-        _, last = self.tune_losses("nouns", "tune.method=lora", "tune.rank=8", "tune.alpha=16", f"tune.data={data}", "train.steps=600", "optimizer.lr=5e-3")
+        """What a model answers with its own weights is answered the other way round with factors beside them."""
+        self.tune("reads", *LEARNS)
+        swapped = self.folder / "swapped.jsonl"
+        swapped.write_text("".join(json.dumps({"prompt": prompt, "completion": OTHER[answer]}) + "\n" for prompt, answer in examples(60, 1)))
+        base = self.folder / "reads"
+        _, last = self.tune_losses("swaps", *LORA, "tune.rank=8", "tune.alpha=16", f"tune.model={base}", f"tune.data={swapped}", "train.steps=200",
+                                   "optimizer.lr=5e-3", *FALLING)
         self.assertLess(last, 0.1)
-
-        def said(*options):
-            return [run_json("generate", "--checkpoint", self.model, "--prompt", prompt, "--max-new-tokens", 12, "--temperature", 0, "--threads", 1, *options)["text"]
-                    for prompt in prompts]
-
-        self.assertEqual(said("--adapter", self.folder / "nouns/adapter"), list(prompts.values()))
-        self.assertNotEqual(said(), list(prompts.values()))
+        self.assertGreaterEqual(self.right(base), 9)
+        self.assertGreaterEqual(self.right(base, "--adapter", self.folder / "swaps/adapter", answers=OTHER), 9)
 
     def test_magnitudes_dropout_and_blocks(self):
         self.tune("plain", *LORA, "train.steps=3")
