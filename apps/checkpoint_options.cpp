@@ -208,7 +208,7 @@ std::optional<adapters::PromptMarks> marks_of(const CheckpointOptions& options,
   if (!options.adapter) return std::nullopt;
   const std::vector<int64_t> splits = store::AdapterSource::open(*options.adapter, source).splits();
   if (splits.empty()) return std::nullopt;
-  return adapters::PromptMarks(source.require_tokenizer(), source.spec().vocab, 0, splits);
+  return adapters::PromptMarks(source.require_tokenizer(), source.spec().vocab, splits);
 }
 
 void on_model_ranks(const CheckpointOptions& options, const store::ModelSource& source,

@@ -195,10 +195,11 @@ int tune_model(const RecipeOptions& options, const TrainingOptions& extra, bool 
   for (const config::Recipe& one : recipes)
     if (extra.restart) check_restart(one, "tune.model", one.tune.model, options.path);
   const auto added = tune::added_parameters(recipe.tune, spec, model.tensor_shards());
-  const Samples training = read_samples(SamplesFor::training, recipe, model);
+  const Marks marks = marks_of(recipe, model);
+  const Samples training = read_samples(SamplesFor::training, recipe, model, marks);
   const Samples validation = recipe.train.validate_every == 0
                                  ? Samples{}
-                                 : read_samples(SamplesFor::validation, recipe, model);
+                                 : read_samples(SamplesFor::validation, recipe, model, marks);
   const int64_t most_learned = std::max(training.most_learned, validation.most_learned);
   if (added) describe(*added, recipe, model);
   const std::string base = model.weights().fingerprint();

@@ -66,47 +66,43 @@ tune::LengthRule length_rule(const config::Recipe& recipe, const char* key,
 
 /// What makes ids of lines.
 struct LineForm {
-  // What the form refers to.
-  std::unique_ptr<const chat::ChatFolder> chats;
-  std::unique_ptr<const adapters::PromptMarks> marks;
+  std::unique_ptr<const chat::ChatFolder> chats;  // to which the form refers
   tune::ExampleForm form;
 };
 
 /// Of lines in the form of a template, or of none, that a key of the recipe gives; with the virtual
 /// tokens of a task, if there are any.
 LineForm line_form(const std::string& text, const std::string& key, int64_t task,
-                   const config::Recipe& recipe, const store::ModelSource& model) {
-  const text::Tokenizer& own = model.require_tokenizer();
-  const int64_t vocab = model.spec().vocab, virtual_tokens = virtual_tokens_of(recipe);
-  const std::vector<int64_t> splits = recipe.tune.rows_of_marks();
-  std::unique_ptr<const adapters::PromptMarks> marks;
+                   const config::Recipe& recipe, const store::ModelSource& model,
+                   const Marks& marks) {
+  const int64_t virtual_tokens = virtual_tokens_of(recipe), first_row = task * virtual_tokens;
   std::string given = text;
   std::vector<int32_t> before;
-  if (splits.empty()) {
-    given = tune::without_virtual_mark(text, key, virtual_tokens > 0);
-    before = layers::virtual_ids(vocab + task * virtual_tokens, virtual_tokens);
+  if (marks) {
+    tune::require_virtual_marks(text, key, recipe.tune.splits.size());
   } else {
-    tune::require_virtual_marks(text, key, splits.size());
-    marks =
-        std::make_unique<const adapters::PromptMarks>(own, vocab, task * virtual_tokens, splits);
+    given = tune::without_virtual_mark(text, key, virtual_tokens > 0);
+    before = layers::virtual_ids(model.spec().vocab + first_row, virtual_tokens);
   }
   const bool only_fields = !given.empty() && !is_chat_template(given);
   auto chats = std::make_unique<const chat::ChatFolder>(chats_of(given, key, recipe, model));
   const tune::ExampleForm form{
-      .tokenizer = marks ? marks->tokenizer() : own,
+      .tokenizer = marks ? marks->tokenizer() : model.require_tokenizer(),
       .chats = *chats,
       .end_id = end_id_of(model, recipe.tune.model),
       .fields = tune::FieldTemplate(only_fields ? given : kDefaultTemplate, "recipe: " + key),
       .only_fields = only_fields,
       .before = before,
       .decoder_start = decoder_start_of(model.spec()),
-      .marks = marks.get()};
-  return {std::move(chats), std::move(marks), form};
+      .marks = marks ? &*marks : nullptr,
+      .first_row = first_row};
+  return {std::move(chats), form};
 }
 
 /// Of all lines of a recipe without tasks.
-LineForm line_form(const config::Recipe& recipe, const store::ModelSource& model) {
-  return line_form(recipe.tune.template_text, "tune.template", 0, recipe, model);
+LineForm line_form(const config::Recipe& recipe, const store::ModelSource& model,
+                   const Marks& marks) {
+  return line_form(recipe.tune.template_text, "tune.template", 0, recipe, model, marks);
 }
 
 /// Files that a recipe names for one purpose, in common or those of each task.
@@ -136,13 +132,13 @@ void read_own(const std::vector<std::string>& files, const std::string& key, tun
 
 /// Of all tasks, each behind virtual tokens of its own.
 std::vector<tune::Example> read_tasks(const Files& files, const config::Recipe& recipe,
-                                      const store::ModelSource& model, const tune::LengthRule& rule,
-                                      tune::ExampleCounts& counts) {
+                                      const store::ModelSource& model, const Marks& marks,
+                                      const tune::LengthRule& rule, tune::ExampleCounts& counts) {
   const std::vector<config::TuneTask>& tasks = recipe.tune.tasks;
   std::vector<LineForm> forms;
   for (size_t i = 0; i < tasks.size(); ++i)
     forms.push_back(line_form(tasks[i].template_text, fmt::format("tune.tasks.{}.template", i),
-                              static_cast<int64_t>(i), recipe, model));
+                              static_cast<int64_t>(i), recipe, model, marks));
   std::vector<tune::TaskForm> named;
   for (size_t i = 0; i < tasks.size(); ++i) named.push_back({tasks[i].name, forms[i].form});
   std::vector<tune::Example> examples;
@@ -248,22 +244,28 @@ int64_t virtual_tokens_of(const config::Recipe& recipe) {
   return recipe.tune.has_virtual_tokens() ? recipe.tune.virtual_tokens : 0;
 }
 
+Marks marks_of(const config::Recipe& recipe, const store::ModelSource& model) {
+  if (recipe.tune.splits.empty()) return std::nullopt;
+  return adapters::PromptMarks(model.require_tokenizer(), model.spec().vocab,
+                               recipe.tune.rows_of_marks());
+}
+
 Samples read_samples(SamplesFor purpose, const config::Recipe& recipe,
-                     const store::ModelSource& model) {
+                     const store::ModelSource& model, const Marks& marks) {
   const Files files = files_for(purpose, recipe.tune);
   const tune::LengthRule rule = length_rule(recipe, files.key, model);
   tune::ExampleCounts counts;
   const tune::ExampleSourceOptions options{.sequence_length = rule.most_tokens,
                                            .vocab_size = model.spec().vocab,
                                            .virtual_tokens = virtual_tokens_of(recipe),
-                                           .has_marks = !recipe.tune.splits.empty(),
+                                           .has_marks = marks.has_value(),
                                            .seed = static_cast<uint64_t>(recipe.run.seed),
                                            .shuffle = files.for_training,
                                            .numbers = recipe.tune.labels.size() == 1,
                                            .spans = recipe.answers_questions(),
                                            .encoder_length = rule.most_read};
   if (recipe.compares()) {
-    const LineForm lines = line_form(recipe, model);
+    const LineForm lines = line_form(recipe, model, marks);
     const auto source = std::make_shared<const tune::PreferenceSource>(
         tune::read_preferences(files.common, lines.form, rule, counts), options);
     say_sizes(*source, "pairs", source->num_pairs(), rule, counts);
@@ -271,8 +273,8 @@ Samples read_samples(SamplesFor purpose, const config::Recipe& recipe,
   }
   const auto read = [&] {
     if (recipe.classifies()) return read_classified(files.common, recipe, model, rule, counts);
-    if (!recipe.tune.tasks.empty()) return read_tasks(files, recipe, model, rule, counts);
-    return tune::read_examples(files.common, line_form(recipe, model).form, rule, counts);
+    if (!recipe.tune.tasks.empty()) return read_tasks(files, recipe, model, marks, rule, counts);
+    return tune::read_examples(files.common, line_form(recipe, model, marks).form, rule, counts);
   };
   const auto examples = read();
   const auto source = std::make_shared<const tune::ExampleSource>(examples, options);

@@ -3,9 +3,9 @@
 #pragma once
 
 #include <memory>
-#include <string>
-#include <vector>
+#include <optional>
 
+#include "adapters/prompt_marks.h"
 #include "config/recipe.h"
 #include "preferences/preference_source.h"
 #include "store/model_source.h"
@@ -25,12 +25,15 @@ struct Samples {
 
 /// Of every text of this recipe.
 int64_t virtual_tokens_of(const config::Recipe& recipe);
+/// Of virtual tokens that stand inside texts, as those of all tasks do; nothing of others.
+using Marks = std::optional<adapters::PromptMarks>;
+Marks marks_of(const config::Recipe& recipe, const store::ModelSource& model);
 enum class SamplesFor { training, validation };
 /// The examples or pairs of the files that a recipe names for it; says how they fit into samples,
 /// and how many each task has. UserError with file and line for what is none, and for a task with
 /// none to train on. Those of training are shuffled.
 Samples read_samples(SamplesFor purpose, const config::Recipe& recipe,
-                     const store::ModelSource& model);
+                     const store::ModelSource& model, const Marks& marks);
 /// The same samples in the order of a seed.
 Samples in_order_of(const Samples& samples, uint64_t seed);
 

@@ -18,7 +18,7 @@ namespace {
 
 constexpr char kSplitsKey[] = "virtual_token_splits";
 
-std::vector<int32_t> first_ids_of(int64_t first, const std::vector<int64_t>& splits) {
+std::vector<int32_t> ids_of(int64_t first, const std::vector<int64_t>& splits) {
   std::vector<int32_t> ids;
   for (const int64_t count : splits) {
     ids.push_back(narrow<int32_t>(first));
@@ -30,13 +30,8 @@ std::vector<int32_t> first_ids_of(int64_t first, const std::vector<int64_t>& spl
 text::Tokenizer with_marks(const text::Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
   auto json = nlohmann::ordered_json::parse(tokenizer.to_json());
   for (size_t mark = 0; mark < ids.size(); ++mark) {
-    json["added_tokens"].push_back({{"id", ids[mark]},
-                                    {"content", virtual_mark(mark)},
-                                    {"single_word", false},
-                                    {"lstrip", false},
-                                    {"rstrip", false},
-                                    {"normalized", false},
-                                    {"special", true}});
+    json["added_tokens"].push_back(
+        {{"id", ids[mark]}, {"content", virtual_mark(mark)}, {"special", true}});
   }
   return text::Tokenizer::parse(json.dump(), "the tokenizer with marks of virtual tokens");
 }
@@ -69,16 +64,17 @@ std::vector<int64_t> parse_splits(std::string_view json, const std::string& wher
   return splits;
 }
 
-PromptMarks::PromptMarks(const text::Tokenizer& tokenizer, int64_t vocab, int64_t first_row,
+PromptMarks::PromptMarks(const text::Tokenizer& tokenizer, int64_t vocab,
                          std::vector<int64_t> splits)
     : vocab_(vocab),
       splits_(std::move(splits)),
-      first_ids_(first_ids_of(vocab + first_row, splits_)),
-      tokenizer_(with_marks(tokenizer, first_ids_)) {
+      ids_(ids_of(vocab, splits_)),
+      tokenizer_(with_marks(tokenizer, ids_)) {
   MEGA_CHECK(!splits_.empty());
 }
 
-void PromptMarks::expand(std::vector<int32_t>& ids, std::vector<uint8_t>* flags) const {
+void PromptMarks::expand(std::vector<int32_t>& ids, int64_t first_row,
+                         std::vector<uint8_t>* flags) const {
   std::vector<int32_t> all;
   std::vector<uint8_t> all_flags;
   size_t next = 0;  // mark
@@ -88,14 +84,14 @@ void PromptMarks::expand(std::vector<int32_t>& ids, std::vector<uint8_t>* flags)
       if (flags != nullptr) all_flags.push_back((*flags)[i]);
       continue;
     }
-    if (next == splits_.size() || ids[i] != first_ids_[next]) {
+    if (next == splits_.size() || ids[i] != ids_[next]) {
       throw UserError(
           "the text has a {}...|> that is not its next mark, or a token {} that the model, which "
           "has {}, has not; it has {} marks of virtual tokens, in order",
           kVirtualMark, ids[i], vocab_, splits_.size());
     }
     for (int64_t row = 0; row < splits_[next]; ++row)
-      all.push_back(ids[i] + static_cast<int32_t>(row));
+      all.push_back(narrow<int32_t>(ids[i] + first_row + row));
     all_flags.resize(flags != nullptr ? all.size() : 0);
     ++next;
   }

@@ -28,9 +28,8 @@ std::vector<int64_t> parse_splits(std::string_view json, const std::string& wher
 
 class PromptMarks {
  public:
-  /// Of a model with `vocab` tokens; the rows are those from `first_row` on.
-  PromptMarks(const text::Tokenizer& tokenizer, int64_t vocab, int64_t first_row,
-              std::vector<int64_t> splits);
+  /// Of a model with `vocab` tokens.
+  PromptMarks(const text::Tokenizer& tokenizer, int64_t vocab, std::vector<int64_t> splits);
 
   /// The model's, which reads a mark as one special token.
   const text::Tokenizer& tokenizer() const { return tokenizer_; }
@@ -38,15 +37,17 @@ class PromptMarks {
   int64_t vocab() const { return vocab_; }
   /// Virtual tokens in place of all of them.
   int64_t tokens() const { return std::accumulate(splits_.begin(), splits_.end(), int64_t{0}); }
-  /// Puts the ids of virtual tokens, from `vocab` on, in place of those of marks, and as many zeros
-  /// into `flags` of the ids, if it is given. UserError, worded as a sentence about the text,
-  /// unless each mark stands in it once, and in order, or when a token is none of the model's.
-  void expand(std::vector<int32_t>& ids, std::vector<uint8_t>* flags = nullptr) const;
+  /// Puts the ids of virtual tokens, of the table's rows from `first_row` on, in place of those of
+  /// marks, and as many zeros into `flags` of the ids, if it is given. UserError, worded as a
+  /// sentence about the text, unless each mark stands in it once, and in order, or when a token is
+  /// none of the model's.
+  void expand(std::vector<int32_t>& ids, int64_t first_row = 0,
+              std::vector<uint8_t>* flags = nullptr) const;
 
  private:
   int64_t vocab_;
   std::vector<int64_t> splits_;
-  std::vector<int32_t> first_ids_;  // of each mark, and its own among the tokenizer's
+  std::vector<int32_t> ids_;  // of the marks, and of their first rows where those are from 0 on
   text::Tokenizer tokenizer_;
 };
 

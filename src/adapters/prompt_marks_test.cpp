@@ -23,24 +23,30 @@ std::string fault(FunctionRef<void()> call) {
   return "no fault";
 }
 
-/// Bytes, "ab", and the end token 257, of a model with 260 tokens; the rows are the third and on.
+/// Bytes, "ab", and the end token 257, of a model with 260 tokens.
 class Marks : public ::testing::Test {
  protected:
-  std::vector<int32_t> ids(std::string_view text) const {
+  std::vector<int32_t> ids(std::string_view text, int64_t first_row = 0) const {
     std::vector<int32_t> ids = marks_.tokenizer().encode(text, false);
-    marks_.expand(ids);
+    marks_.expand(ids, first_row);
     return ids;
   }
   PromptMarks marks_{
-      text::Tokenizer::parse(text::small_tokenizer({{"a", "b"}}).dump(), "t"), 260, 2, {2, 1}};
+      text::Tokenizer::parse(text::small_tokenizer({{"a", "b"}}).dump(), "t"), 260, {2, 1}};
 };
 
 TEST_F(Marks, BecomeTheirRowsAndCutTheText) {
   EXPECT_THAT(ids("x<|VIRTUAL_PROMPT_0|>ab<|VIRTUAL_PROMPT_1|>"),
-              ElementsAre('x', 262, 263, 256, 264));
+              ElementsAre('x', 260, 261, 256, 262));
   EXPECT_THAT(ids("<|VIRTUAL_PROMPT_0|>a<|VIRTUAL_PROMPT_1|>b"),
-              ElementsAre(262, 263, 'a', 264, 'b'));
-  EXPECT_THAT(ids("<|VIRTUAL_PROMPT_0|><|VIRTUAL_PROMPT_1|>"), ElementsAre(262, 263, 264));
+              ElementsAre(260, 261, 'a', 262, 'b'));
+  EXPECT_THAT(ids("<|VIRTUAL_PROMPT_0|><|VIRTUAL_PROMPT_1|>"), ElementsAre(260, 261, 262));
+}
+
+/// Those of a task stand behind those of the tasks before it.
+TEST_F(Marks, BecomeTheRowsFromAnyOneOn) {
+  EXPECT_THAT(ids("x<|VIRTUAL_PROMPT_0|>ab<|VIRTUAL_PROMPT_1|>", 2),
+              ElementsAre('x', 262, 263, 256, 264));
 }
 
 TEST_F(Marks, AreLeftOutOfTexts) {
@@ -49,9 +55,9 @@ TEST_F(Marks, AreLeftOutOfTexts) {
 }
 
 TEST_F(Marks, FlagsOfRowsAreZero) {
-  std::vector<int32_t> ids = {'x', 262, 'y', 264, 'z'};
+  std::vector<int32_t> ids = {'x', 260, 'y', 262, 'z'};
   std::vector<uint8_t> flags = {1, 1, 0, 1, 1};
-  marks_.expand(ids, &flags);
+  marks_.expand(ids, 2, &flags);
   EXPECT_THAT(ids, ElementsAre('x', 262, 263, 'y', 264, 'z'));
   EXPECT_THAT(flags, ElementsAre(1, 0, 0, 0, 0, 1));
 }
@@ -63,7 +69,7 @@ TEST_F(Marks, EachStandsOnceAndInOrder) {
                                  "<|VIRTUAL_PROMPT_0|><|VIRTUAL_PROMPT_0|><|VIRTUAL_PROMPT_1|>",
                                  "<|VIRTUAL_PROMPT_0|><|VIRTUAL_PROMPT_1|>x<|VIRTUAL_PROMPT_1|>"})
     EXPECT_THAT(fault([&] { ids(text); }), HasSubstr("that is not its next mark")) << text;
-  std::vector<int32_t> foreign = {262, 261, 264};
+  std::vector<int32_t> foreign = {260, 261, 262};
   EXPECT_THAT(fault([&] { marks_.expand(foreign); }), HasSubstr("a token 261 that the model"));
 }
 

@@ -46,6 +46,13 @@ std::vector<Example> texts_of(const ExampleLine& line, const ExampleForm& form) 
   return examples;
 }
 
+/// Puts virtual tokens in place of the marks of what an encoder reads.
+void expand_read(const ExampleForm& form, Example& example) {
+  form.marks->expand(example.read, form.first_row);
+  if (std::ranges::any_of(example.ids, [&](int32_t id) { return id >= form.marks->vocab(); }))
+    throw UserError("its answer has a mark of virtual tokens, which stand in what is read");
+}
+
 /// What of an example is longer than a sample, as an error says it; and the key to set.
 [[noreturn]] void refuse_length(const Example& example, const LengthRule& rule) {
   const char* const others = example.target ? "" : " or truncate";
@@ -90,17 +97,12 @@ bool has_answer(const Example& example) {
 std::vector<Example> encode_line(const ExampleLine& line, const ExampleForm& form) {
   std::vector<Example> examples = texts_of(line, form);
   for (Example& example : examples) {
-    if (form.marks != nullptr) {
-      form.decoder_start ? form.marks->expand(example.read)
-                         : form.marks->expand(example.ids, &example.learned);
-    }
     if (form.decoder_start) {  // the text is what the encoder reads
-      if (form.marks != nullptr &&
-          std::ranges::any_of(example.ids, [&](int32_t id) { return id >= form.marks->vocab(); }))
-        throw UserError("its answer has a mark of virtual tokens, which stand in what is read");
+      if (form.marks != nullptr) expand_read(form, example);
       example.read.insert(example.read.begin(), form.before.begin(), form.before.end());
       continue;
     }
+    if (form.marks != nullptr) form.marks->expand(example.ids, form.first_row, &example.learned);
     example.ids.insert(example.ids.begin(), form.before.begin(), form.before.end());
     example.learned.insert(example.learned.begin(), form.before.size(), 0);
   }
@@ -204,12 +206,11 @@ void require_examples(bool are_some, const LengthRule& rule, const ExampleCounts
                   tokens, counts.lines, longer);
 }
 
-int64_t add_examples(std::string_view line, const ExampleForm& form, const LengthRule& rule,
+int64_t add_examples(const ExampleLine& line, const ExampleForm& form, const LengthRule& rule,
                      ExampleCounts& counts, std::vector<Example>& examples) {
   ++counts.lines;
   const int64_t before = std::ssize(examples);
-  const ExampleLine parsed = parse_example_line(line, form.fields, form.only_fields);
-  for (Example& example : encode_line(parsed, form)) {
+  for (Example& example : encode_line(line, form)) {
     if (!has_answer(example))
       throw UserError("has nothing to learn: its answer is no token of its own");
     if (keep_length(example, rule, counts)) examples.push_back(std::move(example));
@@ -221,8 +222,10 @@ std::vector<Example> read_examples(const std::vector<std::string>& files, const 
                                    const LengthRule& rule, ExampleCounts& counts) {
   std::vector<Example> examples;
   for (const std::string& file : files) {
-    for_each_line(file, kMostLineBytes,
-                  [&](std::string_view line) { add_examples(line, form, rule, counts, examples); });
+    for_each_line(file, kMostLineBytes, [&](std::string_view line) {
+      add_examples(parse_example_line(line, form.fields, form.only_fields), form, rule, counts,
+                   examples);
+    });
   }
   require_examples(!examples.empty(), rule, counts);
   return examples;

@@ -52,8 +52,10 @@ struct ExampleForm {
   /// Of an encoder-decoder: what a decoder begins with. Its encoder reads what is given of a line,
   /// and the decoder's ids are this and what is learned.
   std::optional<int32_t> decoder_start = {};
-  /// Of virtual tokens that stand inside texts, and not before: `tokenizer` is its own.
+  /// Of virtual tokens that stand inside texts, and not before: `tokenizer` is its own. Their rows
+  /// are those from `first_row` on.
   const adapters::PromptMarks* marks = nullptr;
+  int64_t first_row = 0;
 };
 
 /// Longest line of a file of texts.
@@ -107,7 +109,7 @@ void require_examples(bool are_some, const LengthRule& rule, const ExampleCounts
 
 /// Appends those of a line, as far as `rule` keeps them; how many. UserErrors are worded as the end
 /// of a sentence about the line.
-int64_t add_examples(std::string_view line, const ExampleForm& form, const LengthRule& rule,
+int64_t add_examples(const ExampleLine& line, const ExampleForm& form, const LengthRule& rule,
                      ExampleCounts& counts, std::vector<Example>& examples);
 /// Of all lines of the files that are not blank, in order, as far as `rule` keeps them. UserError
 /// with file:line when a line is no example, with the rule's key when there is none at all.

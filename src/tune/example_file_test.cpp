@@ -80,10 +80,10 @@ TEST_F(ExampleFile, VirtualTokensStandBeforeExamplesAndCount) {
 
 /// Inside a text they stand where its template has marks, and cut tokens there.
 TEST_F(ExampleFile, VirtualTokensStandWhereMarksAre) {
-  const adapters::PromptMarks marks(tokenizer_, 300, 10, {2, 1});
+  const adapters::PromptMarks marks(tokenizer_, 300, {2, 1});
   const auto chats = chat::ChatFolder::parse({}, "folder");
   const FieldTemplate fields("<|VIRTUAL_PROMPT_0|>{x}a<|VIRTUAL_PROMPT_1|>b {y}", "t");
-  ExampleForm form{marks.tokenizer(), chats, kEnd, fields, true, {}, {}, &marks};
+  ExampleForm form{marks.tokenizer(), chats, kEnd, fields, true, {}, {}, &marks, 10};
   const auto read_marked = [&](std::string_view content) {
     return read_examples({put("m.jsonl", content)}, form,
                          {"tune.data", 100, config::Overlong::drop, 100, kEnd}, counts_);

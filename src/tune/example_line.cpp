@@ -73,8 +73,11 @@ ExampleLine completion(const Json& line) {
 
 }  // namespace
 
-ExampleLine parse_example_line(std::string_view text, const FieldTemplate& fields, bool only) {
-  const Json line = parse_line(text);
+ExampleLine parse_example_line(std::string_view line, const FieldTemplate& fields, bool only) {
+  return parse_example_line(parse_line(line), fields, only);
+}
+
+ExampleLine parse_example_line(const Json& line, const FieldTemplate& fields, bool only) {
   if (!only) {
     if (line.contains("messages")) return open_chat(line);
     if (line.contains("conversations")) return nemo_chat(line);

@@ -18,6 +18,8 @@ using LineJson = nlohmann::ordered_json;
 
 /// The object that a line is.
 LineJson parse_line(std::string_view text);
+/// As that of example_line.h, of a line that is parsed.
+ExampleLine parse_example_line(const LineJson& line, const FieldTemplate& fields, bool only);
 /// Null when it is absent or null.
 const LineJson* member(const LineJson& object, const char* key);
 /// A text, or a number or a truth value as one.

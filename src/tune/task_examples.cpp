@@ -46,8 +46,11 @@ std::vector<Example> read_task_examples(const std::vector<std::string>& files,
   std::vector<Example> examples;
   for (const std::string& file : files) {
     for_each_line(file, kMostLineBytes, [&](std::string_view line) {
-      TaskForm& task = task_of(parse_line(line), tasks);
-      task.examples += add_examples(line, task.form, rule, counts, examples);
+      const LineJson parsed = parse_line(line);
+      TaskForm& task = task_of(parsed, tasks);
+      const ExampleForm& form = task.form;
+      task.examples += add_examples(parse_example_line(parsed, form.fields, form.only_fields), form,
+                                    rule, counts, examples);
     });
   }
   require_examples(!examples.empty(), rule, counts);
