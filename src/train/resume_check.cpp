@@ -11,38 +11,42 @@
 namespace megalith::train {
 namespace {
 
+using Faults = std::vector<std::string>;
+
+/// What names files, as --allow takes it: a key, or a list whose items have it.
+struct FilesKey {
+  const char* name;
+  const char* path = name;  // of one of the values, by which the rule is found
+};
+
 /// A fault when content changed behind a key that may not change freely.
-void judge_content(const char* key, bool changed, std::span<const std::string> allow,
-                   std::string& faults) {
-  if (!changed || config::is_allowed(key, allow)) return;
-  const std::string_view list = key;
-  const config::ResumeRule& rule = config::resume_rule(list == "data.train"   ? "data.train.0.path"
-                                                       : list == "tune.tasks" ? "tune.tasks.0.data"
-                                                                              : key);
-  if (!faults.empty()) faults += "; ";
-  faults += fmt::format("the content of {} is not the one it began with: {} (--allow {} goes on)",
-                        key, rule.reason, key);
+void judge_content(const FilesKey& key, bool changed, std::span<const std::string> allow,
+                   Faults& faults) {
+  if (!changed || config::is_allowed(key.name, allow)) return;
+  faults.push_back(
+      fmt::format("the content of {} is not the one it began with: {} (--allow {} goes on)",
+                  key.name, config::resume_rule(key.path).reason, key.name));
 }
 
-/// What names the files that a run trains on.
-const char* data_key(const config::Recipe& recipe) {
-  if (!recipe.tunes()) return "data.train";
-  return recipe.tune.data.empty() ? "tune.tasks" : "tune.data";
+/// Of the files that a run trains on.
+FilesKey data_key(const config::Recipe& recipe) {
+  if (!recipe.tunes()) return {"data.train", "data.train.0.path"};
+  if (recipe.tune.data.empty()) return {"tune.tasks", "tune.tasks.0.data"};
+  return {"tune.data"};
 }
 
 /// A fault when tuning would go on with other weights than it began with: what trains beside some
 /// is nothing without them, and what compares answers needs them to compare with; of other runs the
 /// checkpoint has all.
 void judge_base(const config::Recipe& recipe, const std::string& base, const nlohmann::json& state,
-                std::span<const std::string> allow, std::string& faults) {
+                std::span<const std::string> allow, Faults& faults) {
   const auto recorded = state.find(base_key(recipe));
   const bool changed = recorded != state.end() && *recorded != base;
   const bool beside = recipe.tune.trains_beside();
   if (!changed || !(beside || recipe.compares()))
-    return judge_content("tune.model", changed, allow, faults);
-  if (!faults.empty()) faults += "; ";
-  faults += fmt::format("the weights of tune.model are not those that this run {}",
-                        beside ? "began beside" : "compares with");
+    return judge_content({"tune.model"}, changed, allow, faults);
+  faults.push_back(fmt::format("the weights of tune.model are not those that this run {}",
+                               beside ? "began beside" : "compares with"));
 }
 
 /// What virtual tokens begin as. A run that compares answers compares with what the model said
@@ -54,14 +58,13 @@ bool is_compared_with(const config::Recipe& recipe, std::string_view path) {
 
 /// Faults of these, whatever is allowed; takes them out of the changes.
 void judge_beginning(const config::Recipe& recipe, std::vector<config::Difference>& changes,
-                     std::string& faults) {
+                     Faults& faults) {
   for (const config::Difference& change : changes) {
     if (!is_compared_with(recipe, change.path)) continue;
-    if (!faults.empty()) faults += "; ";
-    faults += fmt::format(
+    faults.push_back(fmt::format(
         "{} was {}, is {}: answers are compared with what virtual tokens gave that began with the "
         "old value",
-        change.path, change.before, change.after);
+        change.path, change.before, change.after));
   }
   std::erase_if(changes, [&](const config::Difference& change) {
     return is_compared_with(recipe, change.path);
@@ -71,18 +74,17 @@ void judge_beginning(const config::Recipe& recipe, std::vector<config::Differenc
 /// A fault when other tensor shards ask for other rows of a padded vocabulary than were saved: to
 /// allow the change does not make them fit.
 void judge_padding(const config::Recipe& before, const config::Recipe& now, int64_t vocab,
-                   std::string& faults) {
+                   Faults& faults) {
   const auto rows_for = [&](const config::Recipe& recipe) {
     return models::model_of(before, vocab).padded_vocab(narrow<int>(recipe.parallel.tensor_shards));
   };
   if (before.parallel.tensor_shards == now.parallel.tensor_shards) return;
   const int64_t saved = rows_for(before), asked = rows_for(now);
   if (saved == asked) return;
-  if (!faults.empty()) faults += "; ";
-  faults += fmt::format(
+  faults.push_back(fmt::format(
       "parallel.tensor_shards was {}, is {}: the vocabulary is saved with padding to {} rows, and "
       "would have {}",
-      before.parallel.tensor_shards, now.parallel.tensor_shards, saved, asked);
+      before.parallel.tensor_shards, now.parallel.tensor_shards, saved, asked));
 }
 
 }  // namespace
@@ -103,10 +105,10 @@ void check_resume(const config::Recipe& recipe, const data::BatchSource& source,
   config::Recipe now = recipe;
   models::complete(now.model);
   auto changes = config::differences(before, now);
-  std::string faults;
+  Faults faults;
   judge_beginning(now, changes, faults);
   const std::string forbidden = config::forbidden_changes(changes, allow);
-  if (!forbidden.empty()) faults += (faults.empty() ? "" : "; ") + forbidden;
+  if (!forbidden.empty()) faults.push_back(forbidden);
   judge_padding(before, now, tokenizer != nullptr ? tokenizer->vocab_size() : 0, faults);
   const auto& state = reader.state();
   const auto recorded = state.find("data_fingerprint");
@@ -117,13 +119,13 @@ void check_resume(const config::Recipe& recipe, const data::BatchSource& source,
   judge_base(recipe, base, state, allow, faults);
   const auto saved = reader.text("tokenizer.json");
   judge_content(
-      "data.tokenizer",
+      {"data.tokenizer"},
       saved.has_value() != (tokenizer != nullptr) || (saved && *saved != tokenizer->to_json()),
       allow, faults);
   if (!faults.empty()) {
     throw UserError(
         "{} was trained with another recipe ({}); use the old values or another run.out", folder,
-        faults);
+        fmt::join(faults, "; "));
   }
   for (const config::Difference& change : changes) {
     if (config::resume_rule(change.path).judgement == config::OnResume::needs_allow) {

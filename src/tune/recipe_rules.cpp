@@ -17,7 +17,7 @@ using config::TuneObjective;
 
 constexpr int64_t kLargestSeed = 9'000'000'000'000'000;
 
-/// A key that some recipes alone read, or how such keys begin.
+/// A key that some recipes alone read; one that ends in '.' stands for all keys of a section.
 struct KeyRule {
   std::string_view key;
   bool (*is_read)(const config::TuneSection&);
@@ -80,6 +80,8 @@ constexpr KeyRule kMethodRules[] = {
     {"tune.prompt_init", has_table, "prompt"},
     {"tune.prompt_text", has_table, "prompt"},
     {"tune.encoder", has_encoder, "p_tuning"},
+    {"tune.encoder_hidden", has_encoder, "p_tuning"},
+    {"tune.encoder_layers", has_encoder, "p_tuning"},
     {"tune.quantize", trains_beside, "lora, ia3, adapter, prompt or p_tuning"},
 };
 
@@ -87,10 +89,11 @@ constexpr KeyRule kMethodRules[] = {
 void check_keys(const config::Recipe& r, const config::Recipe& standard,
                 std::vector<std::string>& faults) {
   const auto is_broken = [&](const KeyRule& rule, const std::string& path) {
-    return path.starts_with(rule.key) && !rule.is_read(r.tune);
+    const bool fits = rule.key.ends_with('.') ? path.starts_with(rule.key) : path == rule.key;
+    return fits && !rule.is_read(r.tune);
   };
   for (const config::Difference& change : config::differences(standard, r)) {
-    if (change.path == "model.dropout" || change.path.starts_with("tune.tasks.")) continue;
+    if (change.path == "model.dropout") continue;
     for (const KeyRule& rule : kKeyRules)
       if (is_broken(rule, change.path))
         faults.push_back(fmt::format("{} has no effect {}", change.path, rule.otherwise));
