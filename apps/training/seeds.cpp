@@ -17,8 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What a run's validations said, and where its result is: its adapter, the checkpoint of the
-/// lowest loss where one was kept, or the run.
+/// What a run's validations said, and where its result is: its adapter (of several tasks the folder
+/// of theirs), the checkpoint of the lowest loss where one was kept, or the run.
 tune::SeedRun outcome_of(const config::Recipe& recipe) {
   const fs::path run = recipe.run.out;
   const auto newest = checkpoint::find_newest(run / "checkpoints", false);

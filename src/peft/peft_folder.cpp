@@ -128,20 +128,21 @@ void add_head(const checkpoint::Reader& reader, const TrainedHead& head, Tensors
   }
 }
 
-/// Writes the config.json of a classifier, which has the labels, beside its adapter, or removes an
-/// old one. This comes first, so that no adapter stands beside another one's config.json.
-void write_labels(const std::filesystem::path& folder, const std::string& model) {
-  const std::filesystem::path path = folder / "config.json";
-  if (model.empty()) {
+/// Writes what is to be read beside an adapter, or removes an old one where there is nothing.
+void write_beside(const std::filesystem::path& path, const std::string& text) {
+  if (text.empty()) {
     std::filesystem::remove(path);
   } else {
-    write_file_durable(path, model);
+    write_file_durable(path, text);
   }
 }
 
-/// `model`: the config.json of a model whose head is in the adapter, or nothing.
+/// `model`: the config.json, with its labels, of a classifier whose head is in the adapter;
+/// `splits`: where virtual tokens stand (adapters/prompt_marks.h). They come first, so that no
+/// adapter stands beside another one's.
 void write(const std::filesystem::path& folder, const Tensors& tensors,
-           const nlohmann::ordered_json& config, const std::string& model = {}) {
+           const nlohmann::ordered_json& config, const std::string& model,
+           const std::string& splits = {}) {
   std::vector<checkpoint::TensorContent> contents;
   for (const auto& [name, tensor] : tensors) {
     contents.push_back({name, DType::f32, tensor.first,
@@ -150,12 +151,13 @@ void write(const std::filesystem::path& folder, const Tensors& tensors,
                         }});
   }
   std::filesystem::create_directories(folder);
-  write_labels(folder, model);
+  write_beside(folder / "config.json", model);
+  write_beside(folder / adapters::kSplitsName, splits);
   checkpoint::write_safetensors(folder / kTensorsName, contents);
   write_file_durable(folder / kConfigName, config.dump(2) + "\n");
 }
 
-/// Rows [P, E] that stand before texts.
+/// Rows [P, E] that stand before texts, or in them.
 void write_prompt(const std::filesystem::path& folder, Values rows, const models::ModelSpec& spec,
                   const config::TuneSection& tune) {
   Tensors tensors;
@@ -171,15 +173,8 @@ void write_prompt(const std::filesystem::path& folder, Values rows, const models
                  {"num_virtual_tokens", tune.virtual_tokens},
                  {"token_dim", spec.table_width()}});
   config.update(is_encoded ? encoder_of(tune) : beginning());
-  std::filesystem::create_directories(folder);
-  // Before the configuration that makes a folder of it: without them rows stand before texts.
-  const std::filesystem::path splits = folder / adapters::kSplitsName;
-  if (tune.splits.empty()) {
-    std::filesystem::remove(splits);
-  } else {
-    write_file_durable(splits, adapters::splits_json(tune.rows_of_marks()));
-  }
-  write(folder, tensors, config);
+  const std::vector<int64_t> splits = tune.rows_of_marks();
+  write(folder, tensors, config, {}, splits.empty() ? "" : adapters::splits_json(splits));
 }
 
 }  // namespace

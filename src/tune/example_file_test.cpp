@@ -13,8 +13,6 @@ using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
-constexpr int32_t kEnd = 258;
-
 class ExampleFile : public FileTest {
  protected:
   std::vector<int32_t> before_;   // stand before every example

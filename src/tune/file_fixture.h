@@ -44,6 +44,7 @@ class FileTest : public ::testing::Test {
   /// Bytes, "ab", "\n\n", and the end token.
   text::Tokenizer tokenizer_ =
       text::Tokenizer::parse(text::small_tokenizer({{"a", "b"}, {"\n", "\n"}}).dump(), "t");
+  static constexpr int32_t kEnd = 258;  // the end token
   ExampleCounts counts_;
 
  private:

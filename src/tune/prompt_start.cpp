@@ -16,7 +16,7 @@ namespace megalith::tune {
 namespace {
 
 constexpr int64_t kCommonTokens = 5000;
-constexpr std::string_view kMark = adapters::kVirtualMark, kFirstMark = "<|VIRTUAL_PROMPT_0|>";
+constexpr std::string_view kMark = adapters::kVirtualMark;
 
 /// Appends the tokens of a text, again and again, as many as a task has; `key`: of the recipe, that
 /// gives it.
@@ -87,30 +87,30 @@ std::string without_virtual_mark(const std::string& text, const std::string& key
   if (!has_them)
     throw UserError("recipe: {} has {}...: virtual tokens are for tune.method: prompt or p_tuning",
                     key, kMark);
-  if (text == kFirstMark) throw UserError("recipe: {} has no text behind {}", key, text);
-  std::string rest = text.starts_with(kFirstMark) ? text.substr(kFirstMark.size()) : text;
+  const std::string first = adapters::virtual_mark(0);
+  if (text == first) throw UserError("recipe: {} has no text behind {}", key, text);
+  std::string rest = text.starts_with(first) ? text.substr(first.size()) : text;
   if (rest.find(kMark) != std::string::npos) {
     throw UserError(
         "recipe: {}: virtual tokens stand before the text, {} at its beginning alone, unless "
         "tune.virtual_token_splits puts them in it",
-        key, kFirstMark);
+        key, first);
   }
   return rest;
 }
 
 void require_virtual_marks(const std::string& text, const std::string& key, size_t marks) {
-  std::string rest = text;
+  size_t next = text.find(kMark);
   for (size_t mark = 0; mark < marks; ++mark) {
     const std::string wanted = adapters::virtual_mark(mark);
-    const size_t at = rest.find(kMark);
-    if (at == std::string::npos || rest.compare(at, wanted.size(), wanted) != 0) {
+    if (next == std::string::npos || text.compare(next, wanted.size(), wanted) != 0) {
       throw UserError(
           "recipe: {} has no {} where tune.virtual_token_splits, of {} marks, wants it next", key,
           wanted, marks);
     }
-    rest.erase(0, at + wanted.size());
+    next = text.find(kMark, next + wanted.size());
   }
-  if (rest.find(kMark) != std::string::npos)
+  if (next != std::string::npos)
     throw UserError("recipe: {} has a mark more than tune.virtual_token_splits, which are {}", key,
                     marks);
 }

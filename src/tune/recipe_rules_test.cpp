@@ -6,7 +6,7 @@
 
 #include <functional>
 
-#include "base/error.h"
+#include "tune/rules_fixture.h"
 
 namespace megalith::tune {
 namespace {
@@ -19,12 +19,7 @@ std::string fault(const std::function<void(config::Recipe&)>& change) {
   recipe.tune.model = "model";
   recipe.tune.data = {"a.jsonl"};
   change(recipe);
-  try {
-    check_recipe(recipe, {}, "recipe.yaml");
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "";
+  return faults_of(recipe);
 }
 
 TEST(RecipeRules, TakeWhatTunes) {

@@ -12,8 +12,6 @@ using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
-constexpr int32_t kEnd = 258;
-
 class TaskExamples : public FileTest {
  protected:
   /// Of the first tasks of three: with templates, and one without.

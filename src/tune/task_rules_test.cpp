@@ -6,8 +6,7 @@
 
 #include <functional>
 
-#include "base/error.h"
-#include "tune/recipe_rules.h"
+#include "tune/rules_fixture.h"
 
 namespace megalith::tune {
 namespace {
@@ -24,12 +23,7 @@ std::string fault_of_tasks(const std::function<void(config::Recipe&)>& change) {
   recipe.tune.tasks = {{.name = "squad", .data = {"a.jsonl"}},
                        {.name = "boolq-1.1", .data = {"b.jsonl"}, .template_text = "{q} {a}"}};
   change(recipe);
-  try {
-    check_recipe(recipe, {}, "recipe.yaml");
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "";
+  return faults_of(recipe);
 }
 
 /// The files that lines of all tasks are in.
