@@ -62,12 +62,12 @@ parallel: {{data_shards: 2}}
             with self.subTest(layout=layout):
                 other = f"{name}-x{number}"
                 self.tune(other, *settings, *layout)
-                self.assertEqual(self.digest(name), self.digest(other))
+                self.assertEqual(self.state(name), self.state(other))
                 memory = self.record(other)["memory"]
                 self.assertEqual(memory["planned"]["total"], memory["measured"]["total"])
         self.tune(f"{name}-parts", *settings, "train.steps=20", "train.validate_every=20")
         self.tune(f"{name}-parts", *settings)
-        self.assertEqual(self.digest(name), self.digest(f"{name}-parts"))
+        self.assertEqual(self.state(name), self.state(f"{name}-parts"))
         # The adapter brings the head, and the labels; merged it is the family's classifier.
         lines = self.folder / "pairs.jsonl"
         rows = [json.loads(row) for row in self.rows[:12]]
@@ -105,9 +105,9 @@ parallel: {{data_shards: 2}}
             with self.subTest(name=name):
                 self.tune(name, *few, more)
                 self.tune(f"{name}-x", *few, more, layout)
-                self.assertEqual(self.digest(name), self.digest(f"{name}-x"))
-                self.assertNotEqual(self.digest(name), self.digest("plain"))
-                memory = json.loads((self.folder / f"{name}-x/run.json").read_text())["memory"]
+                self.assertEqual(self.state(name), self.state(f"{name}-x"))
+                self.assertNotEqual(self.state(name), self.state("plain"))
+                memory = self.record(f"{name}-x")["memory"]
                 self.assertEqual(memory["planned"]["total"], memory["measured"]["total"])
 
     def test_a_head_that_stays_in_part(self):
@@ -124,7 +124,7 @@ parallel: {{data_shards: 2}}
     def test_an_objective_or_a_method_of_all_weights(self):
         self.tune("objective", "train.steps=3", "train.validate_every=3")
         self.tune("method", "train.steps=3", "train.validate_every=3", "tune.objective=sft", "tune.method=classify")
-        self.assertEqual(self.digest("objective"), self.digest("method"))
+        self.assertEqual(self.state("objective"), self.state("method"))
 
     def test_what_has_no_meaning_is_refused(self):
         for overrides, expected in (

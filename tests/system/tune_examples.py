@@ -30,17 +30,18 @@ class TuneTest(RoadTest):
         cls.tune_recipe.write_text(recipe)
 
     @classmethod
+    def words(cls, out, *overrides):
+        return ["tune", cls.tune_recipe, *(word for o in (f"run.out={cls.folder / out}", *overrides) for word in ("--set", o))]
+
+    @classmethod
     def tune(cls, out, *overrides, code=0, options=()):
-        words = [word for o in (f"run.out={cls.folder / out}", *overrides) for word in ("--set", o)]
-        return run("tune", cls.tune_recipe, *words, "--json", *options, code=code)
+        return run(*cls.words(out, *overrides), "--json", *options, code=code)
 
     def tune_says(self, out, *overrides):
         """What a run that is fine says beside its result."""
-        words = [word for o in (f"run.out={self.folder / out}", *overrides) for word in ("--set", o)]
-        return ended([PROGRAM, "tune", self.tune_recipe, *words]).stderr
+        result = ended([PROGRAM, *self.words(out, *overrides)])
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result.stderr
 
     def record(self, out):
         return json.loads((self.folder / out / "run.json").read_text())
-
-    def digest(self, out):
-        return self.record(out)["state_sha256"]

@@ -62,7 +62,7 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
             with self.subTest(layout=layout):
                 other = f"{out}-x{number}"
                 self.tune(other, *settings, *layout)
-                self.assertEqual(self.record(out)["state_sha256"], self.record(other)["state_sha256"])
+                self.assertEqual(self.state(out), self.state(other))
                 memory = self.record(other)["memory"]
                 self.assertEqual(memory["planned"]["total"], memory["measured"]["total"])
 
@@ -109,7 +109,7 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
                 if name == "lora":
                     stale.write_text("{}")
                 self.tune(f"parts-{name}", *settings, "parallel.data=2")
-                self.assertEqual(self.record(f"whole-{name}")["state_sha256"], self.record(f"parts-{name}")["state_sha256"])
+                self.assertEqual(self.state(f"whole-{name}"), self.state(f"parts-{name}"))
                 self.assertFalse(stale.exists())
 
     def answers(self, checkpoint, *options):
@@ -151,8 +151,8 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
             with self.subTest(name=name):
                 self.tune(name, *LORA, more, "train.steps=3")
                 self.tune(f"{name}-x", *LORA, more, "train.steps=3", layout)
-                self.assertEqual(self.record(name)["state_sha256"], self.record(f"{name}-x")["state_sha256"])
-                self.assertNotEqual(self.record(name)["state_sha256"], self.record("plain")["state_sha256"])
+                self.assertEqual(self.state(name), self.state(f"{name}-x"))
+                self.assertNotEqual(self.state(name), self.state("plain"))
                 memory = self.record(f"{name}-x")["memory"]
                 self.assertEqual(memory["planned"]["total"], memory["measured"]["total"])
 

@@ -5,8 +5,8 @@ import json
 import unittest
 
 from adapter_folder import LLAMA_RECIPE
-from program import PROGRAM, ROOT, RoadTest, ended, run, run_json
-from tune_examples import examples
+from program import ROOT, run, run_json
+from tune_examples import TuneTest, examples
 
 TOKENS = 6
 PROMPT = ("tune.method=prompt", f"tune.virtual_tokens={TOKENS}", "optimizer.lr=5e-2")
@@ -27,7 +27,7 @@ def written(path, lines):
     return str(path)
 
 
-class TuneTasks(RoadTest):
+class TuneTasks(TuneTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
@@ -37,32 +37,13 @@ class TuneTasks(RoadTest):
         cls.lines = {name: [{"text": text, "answer": answer} for text, _ in list(examples(24 + 6 * i, 1))] for i, (name, answer) in enumerate(ANSWERS.items())}
         cls.tasks = [{"name": name, "data": written(cls.folder / f"{name}.jsonl", lines), "template": TEMPLATE} for name, lines in cls.lines.items()]
         cls.common = written(cls.folder / "common.jsonl", [{"taskname": name, **line} for name, lines in cls.lines.items() for line in lines])
-        cls.tune_recipe = cls.folder / "tune.yaml"
-        cls.tune_recipe.write_text(f"""
+        cls.write_recipe(f"""
 tune: {{model: {cls.model}}}
 train: {{steps: 8, sequence_length: 64, global_batch: 4, micro_batch: 2}}
 optimizer: {{lr: 1e-3, weight_decay: 0, schedule: constant}}
 run: {{threads: 1}}
 parallel: {{tensor_shards: 2, data_shards: 2}}
 """)
-
-    @classmethod
-    def command_of(cls, out, *overrides):
-        return ["tune", cls.tune_recipe, *(word for o in (f"run.out={cls.folder / out}", *overrides) for word in ("--set", o))]
-
-    @classmethod
-    def tune(cls, out, *overrides, code=0, options=()):
-        return run(*cls.command_of(out, *overrides), "--json", *options, code=code)
-
-    def run_of(self, out):
-        return json.loads((self.folder / out / "run.json").read_text())
-
-    def losses(self, out):
-        return [json.loads(line)["loss_hex"] for line in (self.folder / out / "metrics.jsonl").read_text().splitlines()]
-
-    def same(self, out, other):
-        self.assertEqual(self.losses(out), self.losses(other))
-        self.assertEqual(self.run_of(out)["state_sha256"], self.run_of(other)["state_sha256"])
 
     def rows(self, out, task=""):
         return (self.folder / out / "adapter" / task / "adapter_model.safetensors").read_bytes()
@@ -80,22 +61,21 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
 
         for method, settings in METHODS.items():
             out = f"long-{method}"
-            result = ended([PROGRAM, *map(str, self.command_of(out, *settings, as_set(held), "train.steps=150", "train.validate_every=150"))])
-            self.assertEqual(result.returncode, 0, result.stderr)
-            self.assertIn("tune.data: task agree: 24 examples", result.stderr)
-            self.assertIn("tune.data: task deny: 30 examples", result.stderr)
-            self.assertIn("tune.validation: task deny: 5 examples", result.stderr)
-            self.assertIn(f"{TOKENS} virtual tokens of each of 2 tasks", result.stderr)
+            said = self.tune_says(out, *settings, as_set(held), "train.steps=150", "train.validate_every=150")
+            self.assertIn("tune.data: task agree: 24 examples", said)
+            self.assertIn("tune.data: task deny: 30 examples", said)
+            self.assertIn("tune.validation: task deny: 5 examples", said)
+            self.assertIn(f"{TOKENS} virtual tokens of each of 2 tasks", said)
             self.assertFalse((self.folder / out / "adapter/adapter_config.json").exists())
             for name in ANSWERS:
                 adapter = self.folder / out / "adapter" / name
-                self.assertIn(f"the adapter of task {name} is {adapter}", result.stderr)
+                self.assertIn(f"the adapter of task {name} is {adapter}", said)
                 config = json.loads((adapter / "adapter_config.json").read_text())
                 self.assertEqual((config["num_virtual_tokens"], config["token_dim"]), (TOKENS, 32))
                 self.assertLess(adapter.joinpath("adapter_model.safetensors").stat().st_size, TOKENS * 32 * 4 + 300)
             agree, deny = (agreement(self.folder / out / "adapter" / name) for name in ANSWERS)
             self.assertGreater(agree, deny + 10, method)
-            memory = self.run_of(out)["memory"]
+            memory = self.record(out)["memory"]
             self.assertEqual(memory["planned"]["total"], memory["measured"]["total"])
 
     def test_a_task_is_trained_as_if_it_were_alone(self):
@@ -135,7 +115,7 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
                 self.same(f"{method}-1", f"{method}-x{number}")
                 for name in ANSWERS:
                     self.assertEqual(self.rows(f"{method}-1", name), self.rows(f"{method}-x{number}", name), layout)
-                memory = self.run_of(f"{method}-x{number}")["memory"]
+                memory = self.record(f"{method}-x{number}")["memory"]
                 self.assertEqual(memory["planned"]["total"], memory["measured"]["total"])
 
     def test_a_run_goes_on_where_it_stopped(self):

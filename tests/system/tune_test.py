@@ -156,7 +156,7 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
                 self.assertEqual("is damaged, or of other weights or examples" in said, number > 1, said)
                 self.assertEqual(self.losses(out), self.losses(f"reference-{name}"))
                 self.assertEqual(self.told(out), self.told(f"reference-{name}"))
-                self.assertEqual(self.digest(out), self.digest(f"reference-{name}"))
+                self.assertEqual(self.state(out), self.state(f"reference-{name}"))
         self.assertEqual(kept.read_bytes(), before)
         self.assertTrue(whole)
         # It is nothing without the weights that it is of.
@@ -202,7 +202,7 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
                                              ("train.micro_batch=1", "run.threads=2"))):
                 self.tune(f"{method}-x{number}", *settings, *layout)
                 self.assertEqual(self.losses(f"{method}-1"), self.losses(f"{method}-x{number}"), layout)
-                self.assertEqual(self.digest(f"{method}-1"), self.digest(f"{method}-x{number}"), layout)
+                self.assertEqual(self.state(f"{method}-1"), self.state(f"{method}-x{number}"), layout)
                 self.assertEqual(self.told(f"{method}-1"), self.told(f"{method}-x{number}"), layout)
 
     def test_they_train_beside_products_in_8_bits(self):
@@ -214,7 +214,7 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
             for number, layout in enumerate((("parallel.tensor=2", "train.micro_batch=1"), ("parallel.pipeline=2", "memory.recompute=full"))):
                 self.tune(f"{method}-fp8-x{number}", *settings, *layout)
                 self.assertEqual(self.losses(f"{method}-fp8"), self.losses(f"{method}-fp8-x{number}"), layout)
-                self.assertEqual(self.digest(f"{method}-fp8"), self.digest(f"{method}-fp8-x{number}"), layout)
+                self.assertEqual(self.state(f"{method}-fp8"), self.state(f"{method}-fp8-x{number}"), layout)
 
     def test_every_key_does_something(self):
         seen = {}
@@ -260,7 +260,7 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
         self.assertFalse({self.answer(self.model, prompt) for prompt in prompts} & {" yes.", " no."})
         merged = self.folder / "merged"
         self.assertLess(run_json("convert", "--from", self.model, "--to", merged, "--merge-adapter", adapter)["merge_difference"], 1e-3)
-        memory = json.loads((self.folder / "lora/run.json").read_text())["memory"]
+        memory = self.record("lora")["memory"]
         self.assertEqual(memory["planned"]["total"], memory["measured"]["total"])
         # A finished run does nothing, and makes its adapter again.
         before = (adapter / "adapter_model.safetensors").read_bytes()
@@ -282,7 +282,7 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
         self.assertLessEqual({self.answer(self.model, prompt, "--adapter", adapter) for prompt in prompts}, {" yes.", " no."})
         merged = self.folder / "dora-merged"
         self.assertLess(run_json("convert", "--from", self.model, "--to", merged, "--merge-adapter", adapter)["merge_difference"], 1e-3)
-        memory = json.loads((self.folder / "dora/run.json").read_text())["memory"]
+        memory = self.record("dora")["memory"]
         self.assertEqual(memory["planned"]["total"], memory["measured"]["total"])
         self.assertIn("tune.dora is not built with tune.dropout", self.tune("dropped", *DORA, "tune.dropout=0.1", code=2))
 
@@ -298,7 +298,7 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
         self.assertEqual((config["config"]["reduction_factor"], config["hidden_size"], config["model_type"]), (4, 32, "llama"))
         prompts = [prompt for prompt, _ in list(examples(60, 1))[:10]]
         self.assertLessEqual({self.answer(self.model, prompt, "--adapter", adapter) for prompt in prompts}, {" yes.", " no."})
-        memory = json.loads((self.folder / "bottlenecks/run.json").read_text())["memory"]
+        memory = self.record("bottlenecks")["memory"]
         self.assertEqual(memory["planned"]["total"], memory["measured"]["total"])
         self.assertIn("no part of the weights", run("convert", "--from", self.model, "--to", self.folder / "never", "--merge-adapter", adapter, code=2))
 
@@ -323,7 +323,7 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
         self.assertLess(run_json("convert", "--from", self.model, "--to", merged, "--merge-adapter", adapter)["merge_difference"], 1e-3)
         for a, b in zip(scored(merged), beside):
             self.assertAlmostEqual(a, b, delta=1e-3)
-        memory = json.loads((self.folder / "ia3/run.json").read_text())["memory"]
+        memory = self.record("ia3")["memory"]
         self.assertEqual(memory["planned"]["total"], memory["measured"]["total"])
         self.assertIn("an adapter's run holds no model", run("generate", "--checkpoint", self.folder / "ia3", "--prompt", "a", code=2))
 
@@ -345,7 +345,7 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
             return sum(sum(json.loads(one)["logprobs"][-3:]) for one in lines)
 
         self.assertGreater(answered("--adapter", adapter), answered() + 10)
-        memory = json.loads((self.folder / "prompt/run.json").read_text())["memory"]
+        memory = self.record("prompt")["memory"]
         self.assertEqual(memory["planned"]["total"], memory["measured"]["total"])
         text = self.folder / "held-out.txt"
         text.write_text("the cat sees the dog. the bird likes the man. " * 12)
@@ -392,7 +392,7 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
             self.tune(f"{method}-part", *settings, "train.steps=3")
             self.tune(f"{method}-part", *settings)
             self.assertEqual(self.losses(f"{method}-whole"), self.losses(f"{method}-part"))
-            self.assertEqual(self.digest(f"{method}-whole"), self.digest(f"{method}-part"))
+            self.assertEqual(self.state(f"{method}-whole"), self.state(f"{method}-part"))
         same, other = self.folder / "same", self.folder / "other"
         shutil.copytree(self.model, same)
         run("convert", "--from", self.folder / "full-whole", "--to", other, "--format", "hf")
@@ -435,7 +435,7 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
         self.assertLess(last["loss"], 0.1)
         for number, layout in enumerate((("parallel.tensor=2",), ("parallel.pipeline=2",), ("parallel.data=2", "parallel.zero=1"), ("train.micro_batch=1",))):
             self.tune(f"classes-x{number}", *settings, *layout)
-            self.assertEqual(self.digest("classes"), self.digest(f"classes-x{number}"), layout)
+            self.assertEqual(self.state("classes"), self.state(f"classes-x{number}"), layout)
         hf = self.folder / "classes-hf"
         run("convert", "--from", self.folder / "classes", "--to", hf, "--format", "hf")
         config = json.loads((hf / "config.json").read_text())
