@@ -29,8 +29,7 @@ void check_names(const std::vector<TuneTask>& tasks, Faults& faults) {
     if (!is_name(task.name))
       faults.push_back(
           fmt::format("tune.tasks: {:?} is no name of a task; names have up to {} letters, digits, "
-                      "'_', '-' and "
-                      "'.'",
+                      "'_', '-' and '.'",
                       task.name, kLongestName));
     names.push_back(task.name);
   }
@@ -132,8 +131,7 @@ void check_splits(const config::Recipe& recipe, Faults& faults) {
   if (!have_places)
     faults.emplace_back(
         "tune.virtual_token_splits needs a template whose text has the marks, tune.template or "
-        "that "
-        "of each of tune.tasks");
+        "that of each of tune.tasks");
   if (tune.overlong == config::Overlong::truncate)
     faults.emplace_back(
         "tune.overlong: truncate may cut virtual tokens off with tune.virtual_token_splits; set "
