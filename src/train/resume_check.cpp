@@ -11,17 +11,25 @@
 namespace megalith::train {
 namespace {
 
+void add_fault(std::string& faults, std::string_view fault) {
+  if (!faults.empty()) faults += "; ";
+  faults += fault;
+}
+
+/// Whose rule judges the content of what a key names: of a list that of its files.
+std::string_view judged_key(std::string_view key) {
+  if (key == "data.train") return "data.train.0.path";
+  if (key == "tune.tasks") return "tune.tasks.0.data";
+  return key;
+}
+
 /// A fault when content changed behind a key that may not change freely.
 void judge_content(const char* key, bool changed, std::span<const std::string> allow,
                    std::string& faults) {
   if (!changed || config::is_allowed(key, allow)) return;
-  const std::string_view list = key;
-  const config::ResumeRule& rule = config::resume_rule(list == "data.train"   ? "data.train.0.path"
-                                                       : list == "tune.tasks" ? "tune.tasks.0.data"
-                                                                              : key);
-  if (!faults.empty()) faults += "; ";
-  faults += fmt::format("the content of {} is not the one it began with: {} (--allow {} goes on)",
-                        key, rule.reason, key);
+  add_fault(faults,
+            fmt::format("the content of {} is not the one it began with: {} (--allow {} goes on)",
+                        key, config::resume_rule(judged_key(key)).reason, key));
 }
 
 /// What names the files that a run trains on.
@@ -40,28 +48,25 @@ void judge_base(const config::Recipe& recipe, const std::string& base, const nlo
   const bool beside = recipe.tune.trains_beside();
   if (!changed || !(beside || recipe.compares()))
     return judge_content("tune.model", changed, allow, faults);
-  if (!faults.empty()) faults += "; ";
-  faults += fmt::format("the weights of tune.model are not those that this run {}",
-                        beside ? "began beside" : "compares with");
+  add_fault(faults, fmt::format("the weights of tune.model are not those that this run {}",
+                                beside ? "began beside" : "compares with"));
 }
 
-/// What virtual tokens begin as. A run that compares answers compares with what the model said
-/// behind them then.
+/// Whether the key says what virtual tokens begin as, in a run whose reference log-probabilities
+/// were computed behind them.
 bool is_compared_with(const config::Recipe& recipe, std::string_view path) {
   return recipe.compares() && recipe.tune.has_virtual_tokens() &&
          (path == "run.seed" || path == "tune.prompt_init" || path == "tune.prompt_text");
 }
 
-/// Faults of these, whatever is allowed; takes them out of the changes.
+/// Makes faults of the changes to such keys, whatever is allowed, and takes these changes out.
 void judge_beginning(const config::Recipe& recipe, std::vector<config::Difference>& changes,
                      std::string& faults) {
   for (const config::Difference& change : changes) {
     if (!is_compared_with(recipe, change.path)) continue;
-    if (!faults.empty()) faults += "; ";
-    faults += fmt::format(
-        "{} was {}, is {}: answers are compared with what virtual tokens gave that began with the "
-        "old value",
-        change.path, change.before, change.after);
+    add_fault(faults, fmt::format("{} was {}, is {}: answers are compared with what virtual tokens "
+                                  "gave that began with the old value",
+                                  change.path, change.before, change.after));
   }
   std::erase_if(changes, [&](const config::Difference& change) {
     return is_compared_with(recipe, change.path);
@@ -78,11 +83,11 @@ void judge_padding(const config::Recipe& before, const config::Recipe& now, int6
   if (before.parallel.tensor_shards == now.parallel.tensor_shards) return;
   const int64_t saved = rows_for(before), asked = rows_for(now);
   if (saved == asked) return;
-  if (!faults.empty()) faults += "; ";
-  faults += fmt::format(
-      "parallel.tensor_shards was {}, is {}: the vocabulary is saved with padding to {} rows, and "
-      "would have {}",
-      before.parallel.tensor_shards, now.parallel.tensor_shards, saved, asked);
+  add_fault(
+      faults,
+      fmt::format("parallel.tensor_shards was {}, is {}: the vocabulary is saved with padding "
+                  "to {} rows, and would have {}",
+                  before.parallel.tensor_shards, now.parallel.tensor_shards, saved, asked));
 }
 
 }  // namespace
@@ -106,7 +111,7 @@ void check_resume(const config::Recipe& recipe, const data::BatchSource& source,
   std::string faults;
   judge_beginning(now, changes, faults);
   const std::string forbidden = config::forbidden_changes(changes, allow);
-  if (!forbidden.empty()) faults += (faults.empty() ? "" : "; ") + forbidden;
+  if (!forbidden.empty()) add_fault(faults, forbidden);
   judge_padding(before, now, tokenizer != nullptr ? tokenizer->vocab_size() : 0, faults);
   const auto& state = reader.state();
   const auto recorded = state.find("data_fingerprint");
