@@ -35,7 +35,7 @@ class KvCache {
 };
 
 /// UserError, worded for a list of ids, if it is empty, has more than `limit` (of the context), or
-/// has an id from vocab + in_text on; `in_text`: virtual tokens that a text may have.
+/// has an id outside of [0, vocab + in_text); `in_text`: virtual tokens that a text may have.
 void check_ids(const models::ModelSpec& spec, std::span<const int32_t> ids, int64_t limit,
                int64_t in_text = 0);
 /// The ids that are of the vocabulary, in order.
