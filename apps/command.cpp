@@ -41,7 +41,7 @@ CLI::Validator whole_number(int64_t low, int64_t high) {
 
 void refuse_infinite_numbers(CLI::App& app) {
   const auto judge = [](const std::string& word) {
-    double value = 0;  // what is none at all the library refuses
+    double value = 0;  // the library refuses what is no number
     const bool bad = CLI::detail::lexical_cast(word, value) && !std::isfinite(value);
     return bad ? fmt::format("'{}' is not a finite number", word.substr(0, 40)) : std::string();
   };

@@ -35,7 +35,7 @@ CLI::App& add_command(CLI::App& parent, Invocation& invocation, const std::strin
 /// conversion takes -1 for an unsigned and cuts what is too large to the largest.)
 CLI::Validator whole_number(int64_t low, int64_t high = std::numeric_limits<int64_t>::max());
 /// Makes all options of floating-point numbers refuse "nan", "inf" and 1e999, which the library
-/// takes, its ranges the first of them too. When all commands have been declared.
+/// takes (CLI::Range lets NaN through). To be called once all commands are declared.
 void refuse_infinite_numbers(CLI::App& app);
 
 void add_tokenizer(CLI::App& app, Invocation& invocation);

@@ -69,8 +69,7 @@ int score_targets(const CheckpointOptions& options, const store::ModelSource& so
   return 0;
 }
 
-int score(CheckpointOptions options, const std::string& input) {
-  options.reads_marks = true;
+int score(const CheckpointOptions& options, const std::string& input) {
   const auto source = store::ModelSource::open(options.path);
   if (source.spec().is_encoder_decoder()) return score_targets(options, source, input);
   const auto lines = score_lines(options, source, input);
@@ -178,6 +177,7 @@ void add_evaluate(CLI::App& app, Invocation& invocation) {
     c->callback([=, &invocation] {
       invocation.run = [=] {
         if (o->masked) return score_masked(o->checkpoint, o->input, o->mask_id);
+        o->checkpoint.reads_marks = true;
         return score(o->checkpoint, o->input);
       };
     });

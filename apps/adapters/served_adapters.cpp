@@ -25,9 +25,9 @@ ServedAdapters::ServedAdapters(const std::vector<std::string>& options, const st
     const auto adapter = open(name);
     if (!adapter->splits().empty()) {
       throw UserError(
-          "--adapter {}: its virtual tokens stand inside texts, where these have marks, which "
-          "serve "
-          "does not read; generate does",
+          "--adapter {}: its virtual tokens stand inside texts, in place of marks, which serve "
+          "does "
+          "not read; generate does",
           name);
     }
     ranks_.push_back(adapter->ranks());

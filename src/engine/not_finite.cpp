@@ -50,7 +50,7 @@ std::optional<std::string> bad_parameter(Engine& engine, size_t index) {
   device::Device& device = engine.device();
   const parameters::Parameter& parameter = engine.parameters().all()[index];
   if (!is_plain(parameter.format())) return std::nullopt;  // blocks stay as they came
-  if (parameter.trainable()) {                             // a moment takes its weight along
+  if (parameter.trainable()) {  // first: the update spreads a bad moment to its weight
     const auto states = engine.optimizer().states(index);
     for (size_t which = 0; which < states.size(); ++which) {
       if (!all_finite(device, states[which]))

@@ -2,7 +2,6 @@
 #include "generate/text_writing.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "base/check.h"
 #include "generate/look_up.h"
@@ -95,12 +94,11 @@ int64_t TextWriting::may_guess(int64_t count) const {
 
 void TextWriting::look_up() {
   const int64_t count = may_guess(options().lookup);
-  const std::span<const int32_t> text = written_of(sequence().ids).ids;
-  std::vector<int32_t> known(text.begin(), text.end());
-  // A text often repeats what an encoder has read.
-  if (before().empty())
-    known.insert(known.begin(), request().prompt.begin(), request().prompt.end());
-  std::erase_if(known, [&](int32_t id) { return std::cmp_greater_equal(id, drawable()); });
+  // A text often repeats its prompt, which an encoder may have read.
+  const std::span<const int32_t> read = prompt_text(),
+                                 written = written_of(sequence().ids).ids.subspan(prompt());
+  std::vector<int32_t> known(read.begin(), read.end());
+  known.insert(known.end(), written.begin(), written.end());
   sequence().proposed = look_up_continuation(known, count);
 }
 

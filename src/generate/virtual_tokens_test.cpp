@@ -87,6 +87,8 @@ TEST_P(BehindVirtualTokens, InATextTheyAreTheTokensWhoseRowsTheyHave) {
   beyond.back() = vocab + 3;
   EXPECT_THROW(m.write({.prompt = beyond, .options = options}), UserError);
   EXPECT_THROW(m.model.engine().score(beyond), UserError);
+  options.lookup = 5;
+  EXPECT_EQ(m.write({.prompt = marked, .options = options}).ids, expected.ids);
   options.prompt_logprobs = true;
   EXPECT_THROW(m.write({.prompt = marked, .options = options}), UserError);
 }

@@ -12,14 +12,14 @@
 namespace megalith::generate {
 namespace {
 
-/// What knows no virtual tokens among a prompt's.
+/// UserError for options that cannot be used with virtual tokens inside a prompt.
 void check_in_text(const GenerateOptions& options) {
   if (options.prompt_logprobs)
     throw UserError(
-        "log-probabilities of a prompt with virtual tokens in it are not built; score the text "
+        "log-probabilities of a prompt with virtual tokens in it are not supported; score the text "
         "instead");
   if (options.draft > 0)
-    throw UserError("a draft model has not the virtual tokens in this prompt; leave it out");
+    throw UserError("a draft model does not have the virtual tokens of this prompt; leave it out");
 }
 
 }  // namespace
@@ -64,8 +64,7 @@ Writing::Writing(Request request, const WritingModel& model)
 }
 
 std::span<const int32_t> Writing::before() const {
-  if (reads_) return {};
-  return has_text_ ? text_ : request_.prompt;
+  return reads_ ? std::span<const int32_t>() : prompt_text();
 }
 
 int64_t Writing::asked_of_prompt(const Scheduler::Part& part) const {

@@ -20,7 +20,7 @@ struct WritingModel {
   const models::ModelSpec& spec;
   size_t drawable = 0;         // so many of its first tokens may be chosen
   int64_t virtual_tokens = 0;  // before the prompt
-  int64_t tokens_in_text = 0;  // that a prompt may have
+  int64_t tokens_in_text = 0;  // virtual ones that a prompt may have
 };
 
 class Writing {
@@ -71,6 +71,8 @@ class Writing {
   Written written_of(std::span<const int32_t> ids) const {
     return {ids.subspan(virtual_), prompt_};
   }
+  /// The prompt without virtual tokens, which an encoder reads where the model has one.
+  std::span<const int32_t> prompt_text() const { return has_text_ ? text_ : request_.prompt; }
   /// The text is a continuation of these.
   std::span<const int32_t> before() const;
   /// What its constraint lets come next, and what may not come yet behind `count` tokens. `bits`
@@ -92,14 +94,14 @@ class Writing {
   Request request_;
   Sequence sequence_;
   bool reads_;     // an encoder has the prompt
-  bool has_text_;  // beside virtual tokens, in text_
+  bool has_text_;  // the prompt may have virtual tokens; text_ is what it has beside them
   size_t drawable_;
   size_t virtual_;
   size_t prompt_;
   int64_t most_;
   int64_t reach_ = 0;
   double begin_ = 0, first_pass_ = 0, first_token_ = 0;
-  std::vector<int32_t> text_;  // of a prompt that may have virtual tokens, its other ones
+  std::vector<int32_t> text_;
   std::vector<int32_t> with_proposed_;
   std::vector<double> prompt_logprobs_;
   std::vector<std::vector<Choice>> prompt_alternatives_;

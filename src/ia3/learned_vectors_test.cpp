@@ -21,6 +21,7 @@ using layers::RowLinear;
 using megalith::testing::dot;
 using megalith::testing::gradient_faults;
 using megalith::testing::LayerCase;
+using megalith::testing::product_faults;
 using megalith::testing::tiny_f64_settings;
 using ::testing::IsEmpty;
 
@@ -40,16 +41,7 @@ void check_gradients(const char* name, int64_t inputs, int64_t outputs, bool bia
   const Linear layer(c.parameters(), name, {inputs, outputs, bias}, c.partition());
   c.place();
   ASSERT_NE(c.parameters().find(std::string(name) + ".ia3_l"), nullptr);
-  Context context = c.context();
-  const auto x = c.random(Shape{c.tokens(), inputs}, "x"), dx = c.tensor(x.view.shape());
-  const auto y = c.tensor(Shape{c.tokens(), outputs}), dy = c.random(y.view.shape(), "dy");
-  layer.backward(context, c.batch(), dy, x, dx);
-  const auto value = [&] {
-    layer.forward(context, c.batch(), x, y);
-    return dot(y, dy);
-  };
-  EXPECT_THAT(gradient_faults("x", x, dx, value), IsEmpty()) << name << bias;
-  EXPECT_THAT(c.parameter_faults(value), IsEmpty()) << name << bias;
+  EXPECT_THAT(product_faults(c, layer, inputs, outputs), IsEmpty()) << name << bias;
 }
 
 TEST(LearnedVectors, GradientsAreFiniteDifferences) {

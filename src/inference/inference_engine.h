@@ -34,18 +34,18 @@ class KvCache {
   int64_t length_ = 0;
 };
 
-/// UserError in words about a list of ids: none, more than `limit` (of the context), one outside
-/// the vocabulary and the virtual tokens behind it that a text may have (`in_text`).
+/// UserError, worded for a list of ids, if it is empty, has more than `limit` (of the context), or
+/// has an id outside of [0, vocab + in_text); `in_text`: virtual tokens that a text may have.
 void check_ids(const models::ModelSpec& spec, std::span<const int32_t> ids, int64_t limit,
                int64_t in_text = 0);
-/// Of ids those of the vocabulary, in order.
+/// The ids that are of the vocabulary, in order.
 std::vector<int32_t> without_virtual(const models::ModelSpec& spec, std::span<const int32_t> ids);
 /// UserError unless the model has one stack, and logits of the next token; `what`: "perplexity".
 void require_one_stack(const models::ModelSpec& spec, std::string_view what);
 /// Of a model that cannot write: an encoder, one without logits.
 void check_generates(const models::ModelSpec& spec);
-/// Throws the UserError that InferenceEngine::score() would throw for these ids behind so many
-/// virtual tokens, where they may have so many.
+/// Throws the UserError that InferenceEngine::score() would throw for these ids behind
+/// `virtual_tokens` virtual tokens; `in_text`: as for check_ids().
 void check_scorable(const models::ModelSpec& spec, std::span<const int32_t> ids,
                     int64_t virtual_tokens = 0, int64_t in_text = 0);
 /// And that score_target() would.
@@ -63,9 +63,9 @@ class InferenceEngine {
   /// less the virtual tokens that stand before it (ShardedModel::virtual_tokens).
   int64_t context() const { return spec().context - model_.virtual_tokens(); }
 
-  /// log p(ids[i + 1] | ids[0 .. i]) for every i, in one pass; 1 <= n <= context() ids. Of virtual
-  /// tokens among them, and of the first other one, there is none: of m others m - 1. Collective;
-  /// the same on every rank; empty on the trace kind, which has no values.
+  /// log p(ids[i + 1] | ids[0 .. i]) for every i, in one pass; 1 <= n <= context() ids. Virtual
+  /// tokens among them are not scored, nor is the first other token: m others give m - 1 numbers.
+  /// Collective; the same on every rank; empty on the trace kind, which has no values.
   std::vector<double> score(std::span<const int32_t> ids);
   /// Of an encoder-decoder that reads `ids`: log p(target[i] | target[0 .. i - 1], ids) for every
   /// i, in one pass. Collective, as score().

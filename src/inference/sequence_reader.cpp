@@ -79,8 +79,7 @@ std::vector<double> SequenceReader::read(const TextSequences& sequences, const F
   if (model_.virtual_tokens() + model_.tokens_in_text() > 0) {
     throw UserError(
         "virtual tokens stand before or in texts that are written or scored; embeddings and "
-        "classes of "
-        "texts are not supported with virtual tokens");
+        "classes of texts are not supported with virtual tokens");
   }
   const TextBatch text(model_.device(), sequences);
   layers::Context context = model_.inference_context();

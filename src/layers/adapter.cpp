@@ -84,34 +84,33 @@ Adapter::Adapter(const parameters::ParameterSet& set, device::Device& device,
     if (rank == ranks.end() || factors_.contains(parameter.name())) continue;
     const Shape local = parameter.local_shape();
     MEGA_CHECK_EQ(local.num_dims(), 2);
-    const auto& [all, packed, virtual_tokens, vector, has_magnitudes, bottleneck, in_text] =
-        rank->second;
-    if (bottleneck > 0) {
+    const AdapterRank& has = rank->second;
+    if (has.bottleneck > 0) {
       Factors& made = factors_[parameter.name()];
-      made.down_RH = arena.tensor(DType::f32, Shape{bottleneck, local[0]});
-      made.down_bias_R = arena.tensor(DType::f32, Shape{bottleneck});
-      made.up_HR = arena.tensor(DType::f32, Shape{local[0], bottleneck});
+      made.down_RH = arena.tensor(DType::f32, Shape{has.bottleneck, local[0]});
+      made.down_bias_R = arena.tensor(DType::f32, Shape{has.bottleneck});
+      made.up_HR = arena.tensor(DType::f32, Shape{local[0], has.bottleneck});
       made.up_bias_H = arena.tensor(DType::f32, Shape{local[0]});
       continue;
     }
-    if (virtual_tokens > 0) {
+    if (has.virtual_tokens > 0) {
       if (!parameter.declaration().is_copy) {
         factors_[parameter.name()].virtual_PE =
-            arena.tensor(DType::f32, Shape{virtual_tokens, local[1]});
+            arena.tensor(DType::f32, Shape{has.virtual_tokens, local[1]});
       }
       continue;
     }
-    if (vector != AdapterRank::Vector::none) {
-      const bool of_inputs = vector == AdapterRank::Vector::of_inputs;
+    if (has.vector != AdapterRank::Vector::none) {
+      const bool of_inputs = has.vector == AdapterRank::Vector::of_inputs;
       (of_inputs ? factors_[parameter.name()].input_I : factors_[parameter.name()].output_O) =
           arena.tensor(DType::f32, Shape{local[of_inputs ? 1 : 0]});
       continue;
     }
-    Factors made{arena.tensor(DType::f32, Shape{local[1], all}),
-                 arena.tensor(DType::f32, Shape{packed, local[0]})};
+    Factors made{arena.tensor(DType::f32, Shape{local[1], has.rank}),
+                 arena.tensor(DType::f32, Shape{has.packed, local[0]})};
     // Until it is filled, and in a plan: of any columns.
-    if (packed < all) made.blocks = {{{0, local[0]}, {0, 0}, packed}};
-    if (has_magnitudes) made.scale_O = arena.tensor(DType::f32, Shape{local[0]});
+    if (has.packed < has.rank) made.blocks = {{{0, local[0]}, {0, 0}, has.packed}};
+    if (has.has_magnitudes) made.scale_O = arena.tensor(DType::f32, Shape{local[0]});
     factors_.emplace(parameter.name(), std::move(made));
   }
 }

@@ -22,8 +22,8 @@ GivenAnswers read_answers(const std::string& file, const QuestionSet& set) {
     if (found == json.end()) {
       if (set.has_unanswerable)
         throw UserError(
-            "{}: has nothing about question {:?}; where some have no answer, as in SQuAD 2.0, "
-            "that there is none is said by an empty text",
+            "{}: has no answer to question {:?}; where some are unanswerable, as in SQuAD 2.0, an "
+            "empty text says that it is",
             file, question.id);
       given.emplace_back();
       continue;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers to a set's questions, and how well they match the right ones, as SQuAD's official scripts
-// count (Rajpurkar et al. 2016, 2018).
+// Answers to a set's questions, and their scores by SQuAD's official scripts (Rajpurkar et al.
+// 2016, 2018).
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -12,17 +12,17 @@
 
 namespace megalith::questions {
 
-/// To each question of a set, in order; nothing where none was given.
+/// One for each question of a set, in order; nothing where none was given.
 using GivenAnswers = std::vector<std::optional<std::string>>;
 
-/// Of a file {"id": "text"}; ids that the set does not have are ignored. UserError for what is no
-/// such file, and where some questions have no answer (SQuAD 2.0) for one that is not there: the
-/// first script counts it 0, the second one fails.
+/// From a file {"id": "text"}; ids that the set does not have are ignored. UserError for a file
+/// that is not of this form and, where some questions are unanswerable (SQuAD 2.0), for a question
+/// without an answer in it: the script of version 1.1 counts that as 0, that of version 2.0 fails.
 GivenAnswers read_answers(const std::string& file, const QuestionSet& set);
 
-/// "exact_match" and "f1", means over all questions in percent; where some questions have no answer
-/// and others have one, also the F1 of both, "answerable_f1" and "unanswerable_f1". What was not
-/// answered counts 0.
+/// "exact_match" and "f1", means over all questions in percent; where some questions are answerable
+/// and some are not, also the F1 of either kind, "answerable_f1" and "unanswerable_f1". A question
+/// without a given answer counts as 0.
 nlohmann::ordered_json answer_scores(const QuestionSet& set, const GivenAnswers& given);
 
 }  // namespace megalith::questions

@@ -63,7 +63,7 @@ TEST_F(QuestionScores, AnswersAreTextsByTheirIds) {
   of_2_0.has_unanswerable = true;
   const std::string some = put("some.json", R"({"y": ""})");
   EXPECT_THAT(fault_of([&] { read_answers(some, of_2_0); }),
-              HasSubstr("some.json: has nothing about question \"x\""));
+              HasSubstr("some.json: has no answer to question \"x\""));
   EXPECT_THAT(fault_of([&] { answers("[1]"); }), HasSubstr("said.json: is no object of texts"));
   EXPECT_THAT(fault_of([&] { answers(R"({"x": 1})"); }),
               HasSubstr("said.json: the prediction of \"x\" is no text"));

@@ -49,22 +49,23 @@ void judge_base(const config::Recipe& recipe, const std::string& base, const nlo
                                beside ? "began beside" : "compares with"));
 }
 
-/// What virtual tokens begin as. A run that compares answers compares with what the model said
-/// behind them then.
+/// Whether the key says what virtual tokens begin as, in a run whose reference log-probabilities
+/// were computed behind them.
 bool is_compared_with(const config::Recipe& recipe, std::string_view path) {
   return recipe.compares() && recipe.tune.has_virtual_tokens() &&
          (path == "run.seed" || path == "tune.prompt_init" || path == "tune.prompt_text");
 }
 
-/// Faults of these, whatever is allowed; takes them out of the changes.
+/// Makes faults of the changes to such keys, whatever is allowed, and takes these changes out.
 void judge_beginning(const config::Recipe& recipe, std::vector<config::Difference>& changes,
                      Faults& faults) {
   for (const config::Difference& change : changes) {
     if (!is_compared_with(recipe, change.path)) continue;
-    faults.push_back(fmt::format(
-        "{} was {}, is {}: answers are compared with what virtual tokens gave that began with the "
-        "old value",
-        change.path, change.before, change.after));
+    faults.push_back(
+        fmt::format("{} was {}, is {}: the log-probabilities that answers are compared with were "
+                    "computed behind "
+                    "virtual tokens that began with the old value",
+                    change.path, change.before, change.after));
   }
   std::erase_if(changes, [&](const config::Difference& change) {
     return is_compared_with(recipe, change.path);

@@ -210,6 +210,12 @@ class Distances:
         self.ours.setdefault(what, []).append(ours)
         self.theirs.setdefault(what, []).append(theirs)
 
+    def take(self, other):
+        for what, ours in other.ours.items():
+            self.ours.setdefault(what, []).extend(ours)
+            self.theirs.setdefault(what, []).extend(other.theirs[what])
+        self.fallen += other.fallen
+
     def judge(self, checks, name):
         for what, ours in self.ours.items():
             ratios = [a / b for a, b in zip(ours, self.theirs[what])]

@@ -25,8 +25,11 @@ from tuning_oracle import BETA1, EXAMPLES, RATES, SEEDS, STEPS, VOCABULARY, Dist
 
 T5_SIZES = {"vocab_size": VOCABULARY, "d_model": 48, "d_kv": 12, "d_ff": 64, "num_layers": 2, "num_decoder_layers": 3, "num_heads": 4, "dropout_rate": 0,
             "pad_token_id": 0, "eos_token_id": VOCABULARY - 1, "decoder_start_token_id": 0}
+# Where an input of a ReLU comes nearer to 0 than this in float64, float32 may find it on the other side: the gradients of that token part
+# for good, by chance on either side. Such a run says nothing of rounding. T5's MLPs are small, so that few runs have one.
+KINK = 5e-7
 STACKS = {
-    "t5": (T5_SIZES, [("full", {}), ("lora", {"targets": ["q", "v"], "rank": 4}), ("lora", {"targets": ["q", "k", "v", "o", "wi", "wo"], "rank": 5}), ("ia3", {}),
+    "t5": (T5_SIZES | {"d_ff": 4}, [("full", {}), ("lora", {"targets": ["q", "v"], "rank": 4}), ("lora", {"targets": ["q", "k", "v", "o", "wi", "wo"], "rank": 5}), ("ia3", {}),
                       ("ia3", {"targets": ["q", "o", "wi"]}), ("prompt", {"virtual_tokens": 6}),
                       ("p_tuning", {"virtual_tokens": 6, "encoder": "mlp", "encoder_hidden": 24})]),
     "mt5": (T5_SIZES, [("full", {}), ("lora", {"targets": ["EncDecAttention.k", "SelfAttention.v", "wi_0", "wi_1", "wo"], "rank": 4}), ("ia3", {})]),
@@ -101,6 +104,20 @@ run: {{threads: 1, seed: {seed}}}
             taken = peft.get_peft_model(self.opened(self.base), peft.IA3Config(task_type=self.TASK))
             distances.defaults.append({name for name in trained_of(taken) if name.endswith("ia3_l")} == {name for name in result if name.endswith("ia3_l")})
 
+    def compare_loss(self, loss_of, rates, ours, our_weights, make, get, distances):
+        nearest = []
+
+        def watched():
+            model = make()
+            for module in model.modules():
+                if isinstance(module, torch.nn.ReLU):
+                    module.register_forward_pre_hook(lambda _, inputs: nearest.append(inputs[0].detach().abs().min().item()))
+            return model
+
+        of_run = Distances()
+        super().compare_loss(loss_of, rates, ours, our_weights, watched, get, of_run)
+        if min(nearest, default=1) > KINK:
+            distances.take(of_run)
 
     def beside_of(self, start, _):
         return self.with_adapter(start / "adapter", is_trainable=True)
@@ -218,7 +235,10 @@ def main():
                 for (method, case), distances in zip(cases, of_case):
                     tuning.case(method, case, distances)
         for (method, case), distances in zip(cases, of_case):
-            distances.judge(checks, f"{family}, {name_of(method, case)}")
+            name, compared = f"{family}, {name_of(method, case)}", len(distances.fallen)
+            checks.expect(f"{name}: runs without a kink", compared > len(SEEDS) / 2, f"{compared} of {len(SEEDS)}")
+            if compared:
+                distances.judge(checks, name)
     raise SystemExit(checks.exit_code())
 
 

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A run folder saved before architectures had a version: python3 old_checkpoint_test.py PROGRAM
 
-fixtures/run_before_specs: three steps of the program at commit b03075e with RECIPE. The first four losses are that program's own; the others
-and the state come of AdamW since it moves moments by a share of their distance from the gradient."""
+fixtures/run_before_specs: three steps of the program at commit b03075e with RECIPE. The first four losses are that program's own; the
+later ones and the state are those of AdamW by linear interpolation (kernels/optimizer/adamw.h)."""
 import pathlib
 import shutil
 import tempfile

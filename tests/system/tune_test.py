@@ -183,7 +183,7 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
             for allowed in ((), ("--allow", change.partition("=")[0])):
                 said = self.tune(f"prefers-{name}-7", *settings, *self.dpo, "train.steps=6", "train.validate_every=4", f"tune.validation={self.held_pairs}",
                                  "run.seed=7", change, options=allowed, code=2)
-                self.assertIn("answers are compared with what virtual tokens gave that began with the old value", said)
+                self.assertIn("were computed behind virtual tokens that began with the old value", said)
                 self.assertNotIn("--allow", said)
         # What was kept of virtual tokens that begin otherwise is of no use.
         out = "prefers-begun"

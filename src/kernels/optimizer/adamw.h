@@ -3,12 +3,16 @@
 // memory. The operations, in order, each rounded once to f32:
 //   g' = scale g
 //   w' = (1 - lr weight_decay) w
-//   m  = fma(1 - beta1, g' - m, m)             beta1 > 1/2; else fma(-beta1, g' - m, g')
-//   v  = fma(1 - beta2, fma(g', g', -v), v)    likewise;    else fma(-beta2, ..., g' g')
+//   m  = fma(1 - beta1, g' - m, m)
+//   v  = fma(1 - beta2, fma(g', g', -v), v)
 //   w  = fma(-lr / (1 - beta1^step), m / (sqrt(v) / sqrt(1 - beta2^step) + eps), w')
-// The moments move by a share of their distance from the gradient, as torch moves m (lerp).
-// Written as beta2 v + (1 - beta2) g'^2, v would grow 1.3e-5 too large: f32's 0.999 and 0.001 sum
-// to 1 + 1.3e-8, which a thousand steps add up.
+// For a beta of at most 1/2 the moments start from the gradient's side:
+//   m  = fma(-beta1, g' - m, g')
+//   v  = fma(-beta2, fma(g', g', -v), g' g')
+// Both are interpolations (torch.lerp, which torch.optim.AdamW uses for m), whose weights sum to 1.
+// In the usual form,
+//   v  = beta2 v + (1 - beta2) g'^2
+// they do not: in f32, 0.999 + 0.001 = 1 + 1.3e-8, and in the long run v is 1.3e-5 too large.
 // The scalar factors are computed in double and rounded to f32. beta^step is repeated squaring, not
 // libm's pow: the same bits everywhere.
 #pragma once

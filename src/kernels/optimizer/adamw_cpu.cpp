@@ -23,7 +23,7 @@ struct State {
   FloatVec w, m, v;
 };
 
-/// adamw.h's five lines.
+/// The operations of adamw.h.
 struct Update {
   FloatVec scale, decay, factor1, factor2, step_size, root_correction, eps;
   bool from_old1, from_old2;

@@ -123,8 +123,9 @@ TEST(AdamW, ExactNumbersGiveExactBits) {
     EXPECT_EQ(actual[0].at(i), 0.5 * w.at(i) - (i % 2 == 0 ? 0.25 : -0.25));
 }
 
-/// The second moment of a thousand steps in f32 is that of f64 but for roundings, each of at most
-/// half a unit and as often up as down: sqrt(1000) of them. Weights that do not sum to 1 add up.
+/// Over a thousand steps the second moment in f32 differs from f64's by roundings alone: each is at
+/// most half an ulp, as often up as down, so they sum to about sqrt(1000) of it. Weights of the
+/// moment and the gradient that do not sum to 1 would add up in one direction.
 TEST(AdamW, AThousandStepsAddUpNoBias) {
   const int64_t n = 500, steps = 1000;
   TestTensor w(DType::f32, Shape{n}), m(DType::f32, Shape{n}), v(DType::f32, Shape{n});

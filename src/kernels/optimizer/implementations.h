@@ -6,10 +6,10 @@
 
 namespace megalith::kernels {
 
-/// old + share (x - old) = fma(factor, x - old, from_old ? old : x): from the nearer end, as
-/// torch.lerp, so that a share of 1 gives x.
+/// Linear interpolation from the nearer end, as in torch.lerp: a share of 1 gives x exactly.
+///   old + share (x - old) = fma(factor, x - old, from_old ? old : x)
 struct Lerp {
-  double factor;  // share, or share - 1
+  double factor;  // share if from_old, else share - 1
   bool from_old;
 };
 
