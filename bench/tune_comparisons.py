@@ -105,9 +105,9 @@ def chat_model(r):
 
 
 def own_chats(r, name, recipe, model, data, turn, others=None):
-    """One epoch, in steps of two samples of 512 tokens, into which examples are packed: the run, or nothing where it failed."""
+    """Forty steps of two samples of 512 tokens, into which examples are packed: the run, or nothing where it failed."""
     run = r.work / f"{name}-{turn}"
-    changes = {"run.out": run, "tune.model": model, "tune.data": data, "train.epochs": 1, "train.sequence_length": 512, "train.global_batch": 2,
+    changes = {"run.out": run, "tune.model": model, "tune.data": data, "train.steps": r.size(40, 4), "train.sequence_length": 512, "train.global_batch": 2,
                "optimizer.warmup_steps": 2, "run.threads": r.threads, "checkpoint.every": 1000000, "checkpoint.async": "false",
                **(others or {})}
     command = [str(c) for c in (r.megalith, "tune", f"recipes/tune/{recipe}.yaml", *(word for k, v in changes.items() for word in ("--set", f"{k}={v}")))]
