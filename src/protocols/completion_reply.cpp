@@ -3,6 +3,7 @@
 #include <iterator>
 #include <numeric>
 
+#include "layers/virtual_tokens.h"
 #include "protocols/completion.h"
 #include "protocols/token_text.h"
 
@@ -66,8 +67,11 @@ class CompletionReply final : public Reply {
         shape_(std::move(shape)),
         texts_(model.tokenizer, shape_.tokens_as_ids),
         reads_(model.is_encoder_decoder),
+        vocab_(model.vocab),
         states_(shape_.prompts.size() * static_cast<size_t>(shape_.sequences)) {
     streams = stream;
+    for (const auto& prompt : shape_.prompts)
+      prompt_tokens_ += counted_tokens(model, prompt.ids.size());
   }
 
   std::string begin() override {
@@ -104,7 +108,7 @@ class CompletionReply final : public Reply {
       if (shape_.include_usage) {
         Json usage = head();
         usage["choices"] = Json::array();
-        usage["usage"] = usage_of(prompt_tokens(), completion_tokens_);
+        usage["usage"] = usage_of(prompt_tokens_, completion_tokens_);
         body.text = event_of(text_of_json(usage));
       }
       body.text += "data: [DONE]\n\n";
@@ -121,7 +125,7 @@ class CompletionReply final : public Reply {
     }
     Json body = head();
     body["choices"] = std::move(choices);
-    body["usage"] = usage_of(prompt_tokens(), completion);
+    body["usage"] = usage_of(prompt_tokens_, completion);
     return {.text = text_of_json(body)};
   }
 
@@ -141,20 +145,15 @@ class CompletionReply final : public Reply {
     std::vector<Written> texts;
     std::move(first, first + each, std::back_inserter(texts));
     if (shape_.searches) {
-      const auto& ids = shape_.prompts[prompt].ids;
-      return texts_of_search(std::move(texts.front()), tokenizer_,
-                             reads_ ? std::span<const int32_t>() : ids);
+      std::vector<int32_t> before;
+      if (!reads_) before = layers::without_virtual(vocab_, shape_.prompts[prompt].ids);
+      return texts_of_search(std::move(texts.front()), tokenizer_, before);
     }
     if (each > shape_.n) {
       std::ranges::stable_sort(texts, std::ranges::greater{},
                                [](const Written& one) { return mean_logprob(one.result); });
     }
     return texts;
-  }
-  int64_t prompt_tokens() const {
-    int64_t tokens = 0;
-    for (const auto& prompt : shape_.prompts) tokens += std::ssize(prompt.ids);
-    return tokens;
   }
 
   Json head() const {
@@ -224,8 +223,9 @@ class CompletionReply final : public Reply {
   CompletionShape shape_;
   TokenText texts_;
   bool reads_;  // an encoder has the prompts
+  int64_t vocab_;
   std::vector<State> states_;
-  int64_t completion_tokens_ = 0;
+  int64_t prompt_tokens_ = 0, completion_tokens_ = 0;
 };
 
 }  // namespace
