@@ -149,11 +149,7 @@ int run_serve(ServeOptions o, bool json) {
   o.server.end_loading = [] { std::_Exit(0); };
   serve::Server server(o.server);  // after what it uses until it ends
   model.most_sequences = loop.most_sequences();
-  protocols::add_adapters(model, adapters.names());
-  for (protocols::ServedModel& adapter : model.adapters) {
-    adapter.context -= adapters.virtual_tokens(adapter.name);
-    adapter.marks = adapters.marks(adapter.name);
-  }
+  adapters.add_to(model);
   for (const std::string& name : adapters.names()) loop.load(name, adapters.place(name));
   on_model_ranks(o.checkpoint, source, "", [&](const ModelRank& rank) {
     const int number = rank.world.rank();

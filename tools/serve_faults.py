@@ -56,7 +56,7 @@ SERVE_FAULTS = [
           "chat_test", "TaggedCalls.AreFoundHoweverTheTextIsCut"),
     Fault("calls that are broken off told as whole", "src/chat/call_reader.h",
           "return has_begun_ && depth_ == 0;", "return has_begun_;", "protocols_test", "ToolCalls.ThatAreBrokenOffSaySo"),
-    Fault("the next best texts of a search left out", "src/protocols/token_text.cpp",
+    Fault("the next best texts of a search left out", "src/protocols/reply.cpp",
           "std::vector<generate::Generated> others = std::exchange(written.result.others, {});", "std::vector<generate::Generated> others;",
           "protocols_test", "CompletionReply.TellsTheBestOfASearch:ChatReply.TellsTheBestOfASearch"),
     Fault("rows of other widths than their tensor", "src/protocols/kserve_infer.cpp",

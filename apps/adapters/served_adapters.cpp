@@ -65,6 +65,14 @@ void ServedAdapters::check(int64_t context, bool has_draft) const {
   }
 }
 
+void ServedAdapters::add_to(protocols::ServedModel& model) const {
+  protocols::add_adapters(model, names_);
+  for (protocols::ServedModel& adapter : model.adapters) {
+    adapter.context -= virtual_tokens(adapter.name);
+    adapter.marks = marks(adapter.name);
+  }
+}
+
 serve::PlaceAdapter ServedAdapters::place(const std::string& name) const {
   const std::shared_ptr<store::AdapterSource> adapter = open(name);
   const size_t at = place_of(name);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "adapters/prompt_marks.h"
+#include "protocols/served_model.h"
 #include "serve/adapters.h"
 #include "store/adapter_source.h"
 
@@ -27,11 +28,8 @@ class ServedAdapters {
   /// UserError where virtual tokens leave no room for a token that is read and one behind it, or
   /// where a draft model would have to have those that stand inside texts.
   void check(int64_t context, bool has_draft) const;
-  /// Of one, before every text or inside it.
-  int64_t virtual_tokens(const std::string& name) const;
-  /// Of one whose virtual tokens stand inside texts; else null. Those that are marked alike share
-  /// them.
-  std::shared_ptr<const adapters::PromptMarks> marks(const std::string& name) const;
+  /// Adds them to a model that is described as a whole.
+  void add_to(protocols::ServedModel& model) const;
 
   /// What places one on a rank, its folder read anew; for any thread. UserError when it has other
   /// products, ranks or marks than at first.
@@ -40,6 +38,10 @@ class ServedAdapters {
  private:
   std::shared_ptr<store::AdapterSource> open(const std::string& name) const;
   size_t place_of(const std::string& name) const;
+  /// Of one, before every text or inside it.
+  int64_t virtual_tokens(const std::string& name) const;
+  /// Of one whose virtual tokens stand inside texts; else null. Those with equal splits share them.
+  std::shared_ptr<const adapters::PromptMarks> marks(const std::string& name) const;
   const store::ModelSource& source_;
   std::vector<std::string> names_;
   std::map<std::string, std::string> folders_;  // by name

@@ -5,7 +5,7 @@
 
 #include "layers/virtual_tokens.h"
 #include "protocols/chat_completion.h"
-#include "protocols/token_text.h"
+#include "text/token_text.h"
 
 namespace megalith::protocols {
 namespace {
@@ -184,7 +184,7 @@ class ChatReply final : public Reply {
   const text::Tokenizer* tokenizer_;
   int64_t prompt_tokens_;
   std::vector<int32_t> before_;  // what texts go on from; empty where an encoder has the prompt
-  TokenText texts_;
+  text::TokenText texts_;
   std::vector<size_t> sent_;
   bool forced_ = false;
   std::function<std::unique_ptr<chat::CallReader>()> new_reader_;

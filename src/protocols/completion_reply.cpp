@@ -3,9 +3,10 @@
 #include <iterator>
 #include <numeric>
 
+#include "characters/utf8.h"
 #include "layers/virtual_tokens.h"
 #include "protocols/completion.h"
-#include "protocols/token_text.h"
+#include "text/token_text.h"
 
 namespace megalith::protocols {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 /// The arrays of a choice's "logprobs".
 class LogprobArrays {
  public:
-  explicit LogprobArrays(const TokenText& texts) : texts_(texts) {}
+  explicit LogprobArrays(const text::TokenText& texts) : texts_(texts) {}
 
   /// `logprob` absent: of the first token of a prompt. `text`: what the token adds to the answer.
   void add(int32_t id, std::optional<double> logprob,
@@ -21,7 +22,7 @@ class LogprobArrays {
     const std::string name = texts_.text(id);
     tokens_.push_back(name);
     offsets_.push_back(offset_);
-    offset_ += count_characters(text);
+    offset_ += characters::count_characters(text);
     if (!logprob) {
       logprobs_.push_back(nullptr);
       top_.push_back(nullptr);
@@ -47,7 +48,7 @@ class LogprobArrays {
   }
 
  private:
-  const TokenText& texts_;
+  const text::TokenText& texts_;
   int64_t offset_ = 0;
   Json tokens_ = Json::array(), logprobs_ = Json::array(), top_ = Json::array(),
        offsets_ = Json::array();
@@ -77,7 +78,7 @@ class CompletionReply final : public Reply {
   std::string begin() override {
     std::string events;
     for (size_t i = 0; i < states_.size() && shape_.echo; ++i) {
-      states_[i].offset = count_characters(prompt_of(i).text);
+      states_[i].offset = characters::count_characters(prompt_of(i).text);
       events += chunk(i, prompt_of(i).text, nullptr, nullptr);
     }
     return events;
@@ -92,7 +93,7 @@ class CompletionReply final : public Reply {
     arrays.set_offset(state.offset);
     if (shape_.logprobs)
       arrays.add(token.choice.id, token.choice.logprob, token.alternatives, token.text);
-    state.offset += count_characters(token.text);
+    state.offset += characters::count_characters(token.text);
     return chunk(sequence, token.text, shape_.logprobs ? arrays.json() : Json(), nullptr);
   }
 
@@ -191,7 +192,7 @@ class CompletionReply final : public Reply {
                  i <= alternatives.size() ? alternatives[i - 1] : std::vector<generate::Choice>(),
                  text);
     }
-    arrays.set_offset(count_characters(prompt.text));
+    arrays.set_offset(characters::count_characters(prompt.text));
   }
 
   Json choice(size_t index, const CompletionShape::Prompt& prompt, const Written& written) const {
@@ -221,7 +222,7 @@ class CompletionReply final : public Reply {
   std::string name_;
   const text::Tokenizer* tokenizer_;
   CompletionShape shape_;
-  TokenText texts_;
+  text::TokenText texts_;
   bool reads_;  // an encoder has the prompts
   int64_t vocab_;
   std::vector<State> states_;

@@ -248,6 +248,4 @@ std::string new_id(std::string_view prefix) {
 
 int64_t unix_seconds() { return static_cast<int64_t>(wall_seconds()); }
 
-std::string event_of(std::string_view data) { return fmt::format("data: {}\n\n", data); }
-
 }  // namespace megalith::protocols

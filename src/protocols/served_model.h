@@ -55,8 +55,8 @@ void require_model(const ServedModel& model, std::string_view name);
 /// ApiError unless texts can be encoded.
 const text::Tokenizer& require_tokenizer(const ServedModel& model, const std::string& param);
 
-/// The text's tokens; `special`: with those that the post-processor adds. ApiError unless it has the
-/// marks that the model's virtual tokens stand in place of, if there are any.
+/// The text's tokens; `special`: with those that the post-processor adds. ApiError unless it has
+/// the marks that the model's virtual tokens stand in place of, if there are any.
 std::vector<int32_t> tokens_of(const ServedModel& model, std::string_view text, bool special,
                                const std::string& param);
 /// The same of a prompt. An empty text is an end token, if there is one: a document begins after

@@ -2,8 +2,8 @@
 #include "protocols/tokens.h"
 
 #include "protocols/chat_text.h"
-#include "protocols/token_text.h"
 #include "protocols/tool_calls.h"
+#include "text/token_text.h"
 
 namespace megalith::protocols {
 namespace {
@@ -20,7 +20,7 @@ Body tokenize(const Json& body, const ServedModel& model) {
   Fields fields(body);
   check_named_model(fields, model);
   const text::Tokenizer& tokenizer = require_tokenizer(model, "prompt");
-  const TokenText texts(&tokenizer);
+  const text::TokenText texts(&tokenizer);
   if (const auto content = fields.text("content", kMostText)) {
     fields.refuse("parse_special", "must be true", true);
     const auto ids =
