@@ -74,7 +74,7 @@ TEST(LoadedAdapters, WriteTheSameOnSeveralRanks) {
   expect_texts_as_alone({.tensor = 2, .pipeline = 2});
 }
 
-TEST(LoadedAdapters, BeginningsWithRowsInsideAreKnownUnderTheirOwnAlone) {
+TEST(LoadedAdapters, KnowBeginningsWithTheirRowsInside) {
   ToyLoop toy(toy_options(2, 2));
   toy.loop.load("marked", toy_place(4));
   toy.loop.load("other", toy_place(5));
@@ -95,7 +95,7 @@ TEST(LoadedAdapters, BeginningsWithRowsInsideAreKnownUnderTheirOwnAlone) {
   write("marked", 6, 0);
 }
 
-TEST(LoadedAdapters, ItsRowsAreAllThatARequestCanName) {
+TEST(LoadedAdapters, HaveNoRowsOfOneAnother) {
   ToyLoop toy(toy_options(2, 2));
   toy.loop.load("one", toy_place(1));
   toy.loop.load("two", toy_place(2));
