@@ -219,8 +219,8 @@ void on_model_ranks(const CheckpointOptions& options, const store::ModelSource& 
   if (options.adapter) adapter.emplace(store::AdapterSource::open(*options.adapter, source));
   if (adapter && !adapter->splits().empty() && !options.reads_marks) {
     throw UserError(
-        "{}: its virtual tokens stand inside texts, in place of marks; generate and evaluate score "
-        "read such texts",
+        "{}: its virtual tokens stand inside texts, in place of marks; generate, evaluate score "
+        "and serve read such texts",
         *options.adapter);
   }
   const RankOptions rank_options{.num_ranks = made.layout.num_ranks(), .threads = options.threads};

@@ -76,7 +76,8 @@ int score(const CheckpointOptions& options, const std::string& input) {
   on_model_ranks(options, source, fmt::format("{}", lines), [&](const ModelRank& rank) {
     for (const std::vector<int32_t>& ids : lines) {
       const std::vector<double> logprobs = rank.engine.score(ids);
-      if (rank.is_rank_zero) print_score(inference::without_virtual(source.spec(), ids), logprobs);
+      if (rank.is_rank_zero)
+        print_score(layers::without_virtual(source.spec().vocab, ids), logprobs);
     }
   });
   return 0;

@@ -120,7 +120,7 @@ int run_serve(ServeOptions o, bool json) {
   protocols::ServedModel model = served_model(source, served_name(o), o.context);
   model.most_beams = o.max_batch;
   const ServedAdapters adapters(o.adapters, model.name, source);
-  adapters.check_context(model.context);
+  adapters.check(model.context, o.draft.has_value());
   const auto chats = chat::ChatFolder::parse(source.texts(), o.checkpoint.path);
   if (!model.chat_template.empty()) model.chat = &chats;
   generate::BlockPlan plan;
@@ -149,9 +149,7 @@ int run_serve(ServeOptions o, bool json) {
   o.server.end_loading = [] { std::_Exit(0); };
   serve::Server server(o.server);  // after what it uses until it ends
   model.most_sequences = loop.most_sequences();
-  protocols::add_adapters(model, adapters.names());
-  for (protocols::ServedModel& adapter : model.adapters)
-    adapter.context -= adapters.virtual_tokens(adapter.name);
+  adapters.add_to(model);
   for (const std::string& name : adapters.names()) loop.load(name, adapters.place(name));
   on_model_ranks(o.checkpoint, source, "", [&](const ModelRank& rank) {
     const int number = rank.world.rank();

@@ -10,7 +10,7 @@ TOKENIZER_FAULTS = [
     Fault("the pieces before an unknown end left behind", "src/tokenize/wordpiece_model.cpp",
           "ids.resize(before);", "", "tokenize_test", "WordPieceModel.TakesTheLongestPieces"),
     Fault("bytes counted for characters in a word's limit", "src/tokenize/wordpiece_model.cpp",
-          "count_characters(word) <= options_.most_characters", "word.size() <= options_.most_characters",
+          "static_cast<uint64_t>(characters::count_characters(word)) <= options_.most_characters", "word.size() <= options_.most_characters",
           "tokenize_test", "WordPieceModel.LimitCountsCharacters"),
     Fault("accents stripped by today's Unicode", "src/tokenize/bert_normalizer.cpp",
           "if (options_.strip_accents && (classes_.of(point.code) & characters::kNonspacing) != 0)",

@@ -255,7 +255,7 @@ TUNE_FAULTS = [
           "static_cast<size_t>(tasks_) + static_cast<size_t>(task)]", "static_cast<size_t>(tasks_) + static_cast<size_t>(tasks_ - 1 - task)]", "prompts_test",
           "PromptEncoder.GradientsAreFiniteDifferences"),
     Fault("a mark that does not stand where its text has it", "src/adapters/prompt_marks.cpp",
-          "if (next == splits_.size() || ids[i] != ids_[next]) {", "if (next == splits_.size()) {", "adapters_test", "Marks.EachStandsOnceAndInOrder"),
+          "if (next == splits_.size() || ids[i] != ids_[next]) refuse(ids[i]);", "if (next == splits_.size()) refuse(ids[i]);", "adapters_test", "Marks.EachStandsOnceAndInOrder"),
     Fault("a text without a mark of its virtual tokens", "src/adapters/prompt_marks.cpp",
           "if (next < splits_.size()) {", "if (next > splits_.size()) {", "adapters_test", "Marks.EachStandsOnceAndInOrder"),
     Fault("virtual tokens in a text learned", "src/tune/example_file.cpp",

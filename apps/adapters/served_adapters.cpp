@@ -23,14 +23,12 @@ ServedAdapters::ServedAdapters(const std::vector<std::string>& options, const st
     names_.push_back(name);
     folders_.emplace(name, text.substr(sign + 1));
     const auto adapter = open(name);
-    if (!adapter->splits().empty()) {
-      throw UserError(
-          "--adapter {}: its virtual tokens stand inside texts, in place of marks, which serve "
-          "does "
-          "not read; generate does",
-          name);
-    }
     ranks_.push_back(adapter->ranks());
+    const std::vector<int64_t>& splits = splits_.emplace_back(adapter->splits());
+    // A tokenizer of its own, so once.
+    if (splits.empty() || marks_.contains(splits)) continue;
+    marks_[splits] = std::make_shared<adapters::PromptMarks>(source.require_tokenizer(),
+                                                             source.spec().vocab, splits);
   }
 }
 
@@ -39,26 +37,49 @@ std::shared_ptr<store::AdapterSource> ServedAdapters::open(const std::string& na
       store::AdapterSource::open(folders_.at(name), source_));
 }
 
-int64_t ServedAdapters::virtual_tokens(const std::string& name) const {
-  return layers::virtual_tokens_of(
-      ranks_.at(static_cast<size_t>(std::ranges::find(names_, name) - names_.begin())));
+size_t ServedAdapters::place_of(const std::string& name) const {
+  return static_cast<size_t>(std::ranges::find(names_, name) - names_.begin());
 }
 
-void ServedAdapters::check_context(int64_t context) const {
+int64_t ServedAdapters::virtual_tokens(const std::string& name) const {
+  const layers::AdapterRanks& ranks = ranks_.at(place_of(name));
+  return layers::virtual_tokens_of(ranks) + layers::tokens_in_text_of(ranks);
+}
+
+std::shared_ptr<const adapters::PromptMarks> ServedAdapters::marks(const std::string& name) const {
+  const auto found = marks_.find(splits_.at(place_of(name)));
+  return found == marks_.end() ? nullptr : found->second;
+}
+
+void ServedAdapters::check(int64_t context, bool has_draft) const {
   for (const std::string& name : names_) {
+    if (has_draft && marks(name) != nullptr) {
+      throw UserError(
+          "--adapter {}: its virtual tokens stand inside texts, and a draft model does not have "
+          "them; leave --draft out",
+          name);
+    }
     if (const int64_t count = virtual_tokens(name); count == 0 || count + 2 <= context) continue;
     throw UserError("--adapter {}: its {} virtual tokens leave no room in the context of {}", name,
                     virtual_tokens(name), context);
   }
 }
 
+void ServedAdapters::add_to(protocols::ServedModel& model) const {
+  protocols::add_adapters(model, names_);
+  for (protocols::ServedModel& adapter : model.adapters) {
+    adapter.context -= virtual_tokens(adapter.name);
+    adapter.marks = marks(adapter.name);
+  }
+}
+
 serve::PlaceAdapter ServedAdapters::place(const std::string& name) const {
   const std::shared_ptr<store::AdapterSource> adapter = open(name);
-  const auto at = static_cast<size_t>(std::ranges::find(names_, name) - names_.begin());
-  if (adapter->ranks() != ranks_[at]) {
+  const size_t at = place_of(name);
+  if (adapter->ranks() != ranks_[at] || adapter->splits() != splits_[at]) {
     throw UserError(
-        "{}: has other products or ranks than when the server planned its memory; start the "
-        "server again",
+        "{}: has other products, ranks or marks of virtual tokens than when the server was "
+        "started; start it again",
         folders_.at(name));
   }
   adapter->hold();  // for the engine's thread, which no file may hold up or end

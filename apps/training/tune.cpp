@@ -130,7 +130,7 @@ std::shared_ptr<const void> compare_with_start(const Samples& training, const Sa
 /// The commands that read the adapter which a run has trained, for the log.
 std::string_view who_takes_it(const config::Recipe& recipe) {
   if (!recipe.tune.splits.empty())
-    return "generate and evaluate score take it as --adapter, for texts with the marks";
+    return "generate, evaluate score and serve take it as --adapter, for texts with the marks";
   if (!recipe.classifies()) return "generate, evaluate and serve take it as --adapter";
   switch (recipe.tune.task) {
     case config::ClassifyTask::sequence_classification:

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <utility>
@@ -73,6 +74,18 @@ PromptMarks::PromptMarks(const text::Tokenizer& tokenizer, int64_t vocab,
   MEGA_CHECK(!splits_.empty());
 }
 
+void PromptMarks::refuse(int32_t id) const {
+  const auto mark = std::ranges::find(ids_, id);
+  if (mark == ids_.end()) {
+    throw UserError("the text has a token {} that the model, which has {}, has not", id, vocab_);
+  }
+  throw UserError(
+      "the text has a {} that is not its next mark; virtual tokens stand where it has the marks {} "
+      "to {}, each once and in order",
+      virtual_mark(static_cast<size_t>(mark - ids_.begin())), virtual_mark(0),
+      virtual_mark(splits_.size() - 1));
+}
+
 void PromptMarks::expand(std::vector<int32_t>& ids, int64_t first_row,
                          std::vector<uint8_t>* flags) const {
   std::vector<int32_t> all;
@@ -84,12 +97,7 @@ void PromptMarks::expand(std::vector<int32_t>& ids, int64_t first_row,
       if (flags != nullptr) all_flags.push_back((*flags)[i]);
       continue;
     }
-    if (next == splits_.size() || ids[i] != ids_[next]) {
-      throw UserError(
-          "the text has a {}...|> that is not its next mark, or a token {} that the model, which "
-          "has {}, has not; it has {} marks of virtual tokens, in order",
-          kVirtualMark, ids[i], vocab_, splits_.size());
-    }
+    if (next == splits_.size() || ids[i] != ids_[next]) refuse(ids[i]);
     for (int64_t row = 0; row < splits_[next]; ++row)
       all.push_back(narrow<int32_t>(ids[i] + first_row + row));
     all_flags.resize(flags != nullptr ? all.size() : 0);
@@ -101,6 +109,22 @@ void PromptMarks::expand(std::vector<int32_t>& ids, int64_t first_row,
   }
   ids = std::move(all);
   if (flags != nullptr) *flags = std::move(all_flags);
+}
+
+void PromptMarks::check_rows(std::span<const int32_t> ids) const {
+  int64_t next = 0;  // row
+  bool fits = true;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] < vocab_) continue;
+    const bool begins = std::ranges::find(ids_, ids[i]) != ids_.end();
+    fits = fits && ids[i] == vocab_ + next && (begins || ids[i - 1] == ids[i] - 1);
+    ++next;
+  }
+  if (fits && next == tokens()) return;
+  throw UserError(
+      "the ids must have those of the virtual tokens, {} to {}, each once and in order, and those "
+      "in place of one mark side by side",
+      vocab_, vocab_ + tokens() - 1);
 }
 
 }  // namespace megalith::adapters

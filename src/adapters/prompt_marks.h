@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <numeric>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,8 +44,14 @@ class PromptMarks {
   /// none of the model's.
   void expand(std::vector<int32_t>& ids, int64_t first_row = 0,
               std::vector<uint8_t>* flags = nullptr) const;
+  /// Of ids that somebody else has put together. UserError, worded as a sentence about them, unless
+  /// those of all rows stand among them as expand() puts them: once and in order, those of a mark
+  /// side by side.
+  void check_rows(std::span<const int32_t> ids) const;
 
  private:
+  [[noreturn]] void refuse(int32_t id) const;
+
   int64_t vocab_;
   std::vector<int64_t> splits_;
   std::vector<int32_t> ids_;  // of the marks, and of their first rows where those are from 0 on

@@ -69,8 +69,30 @@ TEST_F(Marks, EachStandsOnceAndInOrder) {
                                  "<|VIRTUAL_PROMPT_0|><|VIRTUAL_PROMPT_0|><|VIRTUAL_PROMPT_1|>",
                                  "<|VIRTUAL_PROMPT_0|><|VIRTUAL_PROMPT_1|>x<|VIRTUAL_PROMPT_1|>"})
     EXPECT_THAT(fault([&] { ids(text); }), HasSubstr("that is not its next mark")) << text;
+  EXPECT_THAT(fault([&] { ids("<|VIRTUAL_PROMPT_0|>x<|VIRTUAL_PROMPT_0|>"); }),
+              HasSubstr("the text has a <|VIRTUAL_PROMPT_0|> that is not its next mark"));
   std::vector<int32_t> foreign = {260, 261, 262};
   EXPECT_THAT(fault([&] { marks_.expand(foreign); }), HasSubstr("a token 261 that the model"));
+}
+
+TEST_F(Marks, IdsOfAllRowsStandAsTextsWouldHaveThem) {
+  const auto rows_of = [&](const std::vector<int32_t>& ids) {
+    return fault([&] { marks_.check_rows(ids); });
+  };
+  EXPECT_EQ(rows_of(ids("x<|VIRTUAL_PROMPT_0|>ab<|VIRTUAL_PROMPT_1|>")), "no fault");
+  EXPECT_EQ(rows_of({260, 261, 262}), "no fault");
+  for (const std::vector<int32_t>& ids :
+       std::vector<std::vector<int32_t>>{{},
+                                         {'x'},
+                                         {260, 261},
+                                         {261, 262},
+                                         {260, 'x', 261, 262},
+                                         {261, 260, 262},
+                                         {262, 260, 261},
+                                         {260, 261, 262, 262},
+                                         {260, 261, 262, 263},
+                                         {260, 261, 260, 261, 262}})
+    EXPECT_THAT(rows_of(ids), HasSubstr("those of the virtual tokens, 260 to 262")) << ids.size();
 }
 
 TEST(Splits, AreRunsOfAllRows) {

@@ -4,6 +4,7 @@
 // table 3-8), as Hugging Face's decoders do.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -48,6 +49,12 @@ inline const char* previous_character(const char* begin, const char* end) {
     --end;
   } while (end > begin && (static_cast<uint8_t>(*end) & 0xC0) == 0x80);
   return end;
+}
+
+/// Characters of well-formed text.
+inline int64_t count_characters(std::string_view text) {
+  return std::ranges::count_if(text,
+                               [](char c) { return (static_cast<uint8_t>(c) & 0xC0) != 0x80; });
 }
 
 }  // namespace megalith::characters

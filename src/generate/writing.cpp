@@ -37,7 +37,7 @@ Writing::Writing(Request request, const WritingModel& model)
   inference::check_ids(spec, prompt, spec.context - model.virtual_tokens, model.tokens_in_text);
   if (has_text_) {
     check_in_text(options());
-    text_ = inference::without_virtual(spec, prompt);
+    text_ = layers::without_virtual(spec.vocab, prompt);
   }
   sequence_.client = request_.client;
   MEGA_CHECK_EQ(request_.adapter.adapter != nullptr, request_.adapter.number != 0);

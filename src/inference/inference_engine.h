@@ -38,8 +38,6 @@ class KvCache {
 /// has an id outside of [0, vocab + in_text); `in_text`: virtual tokens that a text may have.
 void check_ids(const models::ModelSpec& spec, std::span<const int32_t> ids, int64_t limit,
                int64_t in_text = 0);
-/// The ids that are of the vocabulary, in order.
-std::vector<int32_t> without_virtual(const models::ModelSpec& spec, std::span<const int32_t> ids);
 /// UserError unless the model has one stack, and logits of the next token; `what`: "perplexity".
 void require_one_stack(const models::ModelSpec& spec, std::string_view what);
 /// Of a model that cannot write: an encoder, one without logits.

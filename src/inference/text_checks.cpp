@@ -1,18 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether a text is one that a model can read, score or go on with.
-#include <algorithm>
-#include <iterator>
-
 #include "base/error.h"
 #include "inference/inference_engine.h"
 
 namespace megalith::inference {
-
-std::vector<int32_t> without_virtual(const models::ModelSpec& spec, std::span<const int32_t> ids) {
-  std::vector<int32_t> text;
-  std::ranges::copy_if(ids, std::back_inserter(text), [&](int32_t id) { return id < spec.vocab; });
-  return text;
-}
 
 void check_ids(const models::ModelSpec& spec, std::span<const int32_t> ids, int64_t limit,
                int64_t in_text) {

@@ -6,10 +6,13 @@
 // Nothing predicts them: the logits are the vocabulary's.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <numeric>
+#include <span>
 #include <vector>
 
 #include "layers/context.h"
@@ -35,6 +38,13 @@ inline std::vector<int32_t> virtual_ids(int64_t vocab, int64_t count) {
   std::vector<int32_t> ids(static_cast<size_t>(count));
   std::iota(ids.begin(), ids.end(), static_cast<int32_t>(vocab));
   return ids;
+}
+
+/// The ids that are of the vocabulary, in order.
+inline std::vector<int32_t> without_virtual(int64_t vocab, std::span<const int32_t> ids) {
+  std::vector<int32_t> text;
+  std::ranges::copy_if(ids, std::back_inserter(text), [&](int32_t id) { return id < vocab; });
+  return text;
 }
 
 struct VirtualTokens {

@@ -3,8 +3,9 @@
 #include <functional>
 #include <iterator>
 
+#include "layers/virtual_tokens.h"
 #include "protocols/chat_completion.h"
-#include "protocols/token_text.h"
+#include "text/token_text.h"
 
 namespace megalith::protocols {
 namespace {
@@ -15,10 +16,11 @@ class ChatReply final : public Reply {
       : name_(model.name),
         shape_(shape),
         tokenizer_(model.tokenizer),
-        reads_(model.is_encoder_decoder),
+        prompt_tokens_(counted_tokens(model, shape.prompt.size())),
         texts_(model.tokenizer, shape.tokens_as_ids),
         sent_(static_cast<size_t>(shape.n)) {
     streams = stream;
+    if (!model.is_encoder_decoder) before_ = layers::without_virtual(model.vocab, shape.prompt);
     forced_ = tools.forces;
     new_reader_ = [tools] { return tools.reader(); };
     for (size_t i = 0; i < sent_.size(); ++i) calls_.push_back(new_reader_());
@@ -62,17 +64,15 @@ class ChatReply final : public Reply {
       if (shape_.include_usage) {
         Json usage = head("chat.completion.chunk");
         usage["choices"] = Json::array();
-        usage["usage"] = usage_of(std::ssize(shape_.prompt), completion_tokens_);
+        usage["usage"] = usage_of(prompt_tokens_, completion_tokens_);
         body.text = event_of(text_of_json(usage));
       }
       body.text += "data: [DONE]\n\n";
       return body;
     }
-    const std::span<const int32_t> before =
-        reads_ ? std::span<const int32_t>() : std::span<const int32_t>(shape_.prompt);
     std::vector<Written> texts;
     for (Written& one : written)
-      std::ranges::move(texts_of_search(std::move(one), tokenizer_, before),
+      std::ranges::move(texts_of_search(std::move(one), tokenizer_, before_),
                         std::back_inserter(texts));
     Json choices = Json::array();
     int64_t completion = 0;
@@ -91,7 +91,7 @@ class ChatReply final : public Reply {
     }
     Json body = head("chat.completion");
     body["choices"] = std::move(choices);
-    body["usage"] = usage_of(std::ssize(shape_.prompt), completion);
+    body["usage"] = usage_of(prompt_tokens_, completion);
     return {.text = text_of_json(body)};
   }
 
@@ -182,8 +182,9 @@ class ChatReply final : public Reply {
   std::string name_;
   ChatShape shape_;
   const text::Tokenizer* tokenizer_;
-  bool reads_;  // an encoder has the prompt
-  TokenText texts_;
+  int64_t prompt_tokens_;
+  std::vector<int32_t> before_;  // what texts go on from; empty where an encoder has the prompt
+  text::TokenText texts_;
   std::vector<size_t> sent_;
   bool forced_ = false;
   std::function<std::unique_ptr<chat::CallReader>()> new_reader_;

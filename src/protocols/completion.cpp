@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "layers/virtual_tokens.h"
+
 namespace megalith::protocols {
 namespace {
 
@@ -20,8 +22,9 @@ std::vector<CompletionShape::Prompt> read_prompts(Fields& fields, const ServedMo
       prompts.push_back({text, encode_text(model, text, special, "prompt")});
       return;
     }
-    std::vector<int32_t> ids = token_ids(prompt, model.vocab, kMostIds, "prompt");
+    std::vector<int32_t> ids = token_ids(prompt, prompt_vocab(model), kMostIds, "prompt");
     if (ids.empty()) throw ApiError("prompt", "prompt is an empty list of tokens");
+    check_virtual(model, ids, "prompt");
     prompts.push_back({"", std::move(ids)});
   };
   const bool is_one =
@@ -54,6 +57,10 @@ void check_echo(const CompletionShape& shape, const GenerationFields& made,
     throw ApiError("echo", "echo is for models whose text goes on from the prompt");
   if (made.stream && shape.logprobs)
     throw ApiError("echo", "echo with logprobs cannot be streamed");
+  if (shape.logprobs && model.marks != nullptr) {
+    throw ApiError("echo",
+                   "echo with logprobs is not supported with virtual tokens inside the prompt");
+  }
 }
 
 }  // namespace
@@ -83,9 +90,9 @@ Prepared prepare_completion(const Json& body, const ServedModel& model) {
   Prepared prepared;
   require_places(model, shape.prompts.size() * static_cast<size_t>(shape.sequences));
   for (CompletionShape::Prompt& prompt : shape.prompts) {
-    truncate(prompt.ids, made);
+    truncate(prompt.ids, made, model);
     if (prompt.text.empty() && model.tokenizer != nullptr && shape.echo)
-      prompt.text = model.tokenizer->decode(prompt.ids);
+      prompt.text = model.tokenizer->decode(layers::without_virtual(model.vocab, prompt.ids));
     PreparedSequence sequence = sequence_of(prompt.ids, made, model);
     sequence.options.top_logprobs = shape.logprobs.value_or(0);
     sequence.options.prompt_logprobs = shape.echo && shape.logprobs;

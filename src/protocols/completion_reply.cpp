@@ -3,8 +3,10 @@
 #include <iterator>
 #include <numeric>
 
+#include "characters/utf8.h"
+#include "layers/virtual_tokens.h"
 #include "protocols/completion.h"
-#include "protocols/token_text.h"
+#include "text/token_text.h"
 
 namespace megalith::protocols {
 namespace {
@@ -12,7 +14,7 @@ namespace {
 /// The arrays of a choice's "logprobs".
 class LogprobArrays {
  public:
-  explicit LogprobArrays(const TokenText& texts) : texts_(texts) {}
+  explicit LogprobArrays(const text::TokenText& texts) : texts_(texts) {}
 
   /// `logprob` absent: of the first token of a prompt. `text`: what the token adds to the answer.
   void add(int32_t id, std::optional<double> logprob,
@@ -20,7 +22,7 @@ class LogprobArrays {
     const std::string name = texts_.text(id);
     tokens_.push_back(name);
     offsets_.push_back(offset_);
-    offset_ += count_characters(text);
+    offset_ += characters::count_characters(text);
     if (!logprob) {
       logprobs_.push_back(nullptr);
       top_.push_back(nullptr);
@@ -46,7 +48,7 @@ class LogprobArrays {
   }
 
  private:
-  const TokenText& texts_;
+  const text::TokenText& texts_;
   int64_t offset_ = 0;
   Json tokens_ = Json::array(), logprobs_ = Json::array(), top_ = Json::array(),
        offsets_ = Json::array();
@@ -66,14 +68,17 @@ class CompletionReply final : public Reply {
         shape_(std::move(shape)),
         texts_(model.tokenizer, shape_.tokens_as_ids),
         reads_(model.is_encoder_decoder),
+        vocab_(model.vocab),
         states_(shape_.prompts.size() * static_cast<size_t>(shape_.sequences)) {
     streams = stream;
+    for (const auto& prompt : shape_.prompts)
+      prompt_tokens_ += counted_tokens(model, prompt.ids.size());
   }
 
   std::string begin() override {
     std::string events;
     for (size_t i = 0; i < states_.size() && shape_.echo; ++i) {
-      states_[i].offset = count_characters(prompt_of(i).text);
+      states_[i].offset = characters::count_characters(prompt_of(i).text);
       events += chunk(i, prompt_of(i).text, nullptr, nullptr);
     }
     return events;
@@ -88,7 +93,7 @@ class CompletionReply final : public Reply {
     arrays.set_offset(state.offset);
     if (shape_.logprobs)
       arrays.add(token.choice.id, token.choice.logprob, token.alternatives, token.text);
-    state.offset += count_characters(token.text);
+    state.offset += characters::count_characters(token.text);
     return chunk(sequence, token.text, shape_.logprobs ? arrays.json() : Json(), nullptr);
   }
 
@@ -104,7 +109,7 @@ class CompletionReply final : public Reply {
       if (shape_.include_usage) {
         Json usage = head();
         usage["choices"] = Json::array();
-        usage["usage"] = usage_of(prompt_tokens(), completion_tokens_);
+        usage["usage"] = usage_of(prompt_tokens_, completion_tokens_);
         body.text = event_of(text_of_json(usage));
       }
       body.text += "data: [DONE]\n\n";
@@ -121,7 +126,7 @@ class CompletionReply final : public Reply {
     }
     Json body = head();
     body["choices"] = std::move(choices);
-    body["usage"] = usage_of(prompt_tokens(), completion);
+    body["usage"] = usage_of(prompt_tokens_, completion);
     return {.text = text_of_json(body)};
   }
 
@@ -141,20 +146,15 @@ class CompletionReply final : public Reply {
     std::vector<Written> texts;
     std::move(first, first + each, std::back_inserter(texts));
     if (shape_.searches) {
-      const auto& ids = shape_.prompts[prompt].ids;
-      return texts_of_search(std::move(texts.front()), tokenizer_,
-                             reads_ ? std::span<const int32_t>() : ids);
+      std::vector<int32_t> before;
+      if (!reads_) before = layers::without_virtual(vocab_, shape_.prompts[prompt].ids);
+      return texts_of_search(std::move(texts.front()), tokenizer_, before);
     }
     if (each > shape_.n) {
       std::ranges::stable_sort(texts, std::ranges::greater{},
                                [](const Written& one) { return mean_logprob(one.result); });
     }
     return texts;
-  }
-  int64_t prompt_tokens() const {
-    int64_t tokens = 0;
-    for (const auto& prompt : shape_.prompts) tokens += std::ssize(prompt.ids);
-    return tokens;
   }
 
   Json head() const {
@@ -192,7 +192,7 @@ class CompletionReply final : public Reply {
                  i <= alternatives.size() ? alternatives[i - 1] : std::vector<generate::Choice>(),
                  text);
     }
-    arrays.set_offset(count_characters(prompt.text));
+    arrays.set_offset(characters::count_characters(prompt.text));
   }
 
   Json choice(size_t index, const CompletionShape::Prompt& prompt, const Written& written) const {
@@ -222,10 +222,11 @@ class CompletionReply final : public Reply {
   std::string name_;
   const text::Tokenizer* tokenizer_;
   CompletionShape shape_;
-  TokenText texts_;
+  text::TokenText texts_;
   bool reads_;  // an encoder has the prompts
+  int64_t vocab_;
   std::vector<State> states_;
-  int64_t completion_tokens_ = 0;
+  int64_t prompt_tokens_ = 0, completion_tokens_ = 0;
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "protocols/generation_fields.h"
 
+#include <algorithm>
 #include <charconv>
 #include <random>
 
@@ -199,15 +200,23 @@ GenerationFields read_generation(Fields& fields, const ServedModel& model) {
   return made;
 }
 
-void truncate(std::vector<int32_t>& prompt, const GenerationFields& fields) {
+void truncate(std::vector<int32_t>& prompt, const GenerationFields& fields,
+              const ServedModel& model) {
   if (!fields.truncate_prompt) return;
-  const auto keep = static_cast<size_t>(*fields.truncate_prompt);
-  if (prompt.size() > keep) prompt.erase(prompt.begin(), prompt.end() - static_cast<int64_t>(keep));
+  const int64_t left_out = counted_tokens(model, prompt.size()) - *fields.truncate_prompt;
+  if (left_out <= 0) return;
+  const auto end = prompt.begin() + left_out;
+  if (std::any_of(prompt.begin(), end, [&](int32_t id) { return id >= model.vocab; })) {
+    throw ApiError("truncate_prompt_tokens",
+                   "the last {} tokens of the prompt are without some of its virtual tokens",
+                   *fields.truncate_prompt);
+  }
+  prompt.erase(prompt.begin(), end);
 }
 
 PreparedSequence sequence_of(std::vector<int32_t> prompt, const GenerationFields& fields,
                              const ServedModel& model) {
-  truncate(prompt, fields);
+  truncate(prompt, fields, model);
   auto allowed = beginning_of(fields.form, prompt, model);
   return {std::move(prompt), fields.options, std::move(allowed)};
 }
@@ -238,7 +247,5 @@ std::string new_id(std::string_view prefix) {
 }
 
 int64_t unix_seconds() { return static_cast<int64_t>(wall_seconds()); }
-
-std::string event_of(std::string_view data) { return fmt::format("data: {}\n\n", data); }
 
 }  // namespace megalith::protocols

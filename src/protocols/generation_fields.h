@@ -35,8 +35,10 @@ struct GenerationFields {
 /// Reads and checks them; without a seed it is drawn.
 GenerationFields read_generation(Fields& fields, const ServedModel& model);
 
-/// The prompt's last tokens, if the request asks for that.
-void truncate(std::vector<int32_t>& prompt, const GenerationFields& fields);
+/// The prompt's last tokens, if the request asks for that; virtual ones are not counted. ApiError
+/// when one of these would be left out.
+void truncate(std::vector<int32_t>& prompt, const GenerationFields& fields,
+              const ServedModel& model);
 
 /// A text that goes on from the prompt, truncated as the fields say.
 PreparedSequence sequence_of(std::vector<int32_t> prompt, const GenerationFields& fields,

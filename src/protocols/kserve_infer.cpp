@@ -186,10 +186,11 @@ Prepared prepare_infer(KserveRequest request, const std::string& name, const Ser
     const uint64_t start = inputs.whole("start_id", row, 0);
     for (uint64_t i = 0; i < std::max<uint64_t>(here, 1); ++i) {
       const uint64_t id = here == 0 ? start : ids[static_cast<size_t>(row * length) + i];
-      if (id >= static_cast<uint64_t>(model.vocab))
+      if (id >= static_cast<uint64_t>(prompt_vocab(model)))
         throw ApiError("input_ids", "{} is no token of the vocabulary of {}", id, model.vocab);
       sequence.prompt.push_back(static_cast<int32_t>(id));
     }
+    check_virtual(model, sequence.prompt, "input_ids");
     sequence.options.sampling = read_row_sampling(inputs, row);
     read_row_ends(inputs, row, rows, model, sequence.options);
     read_row_search(inputs, row, model, sequence.options);

@@ -48,6 +48,19 @@ inline ServedModel small_model() {
   return model;
 }
 
+/// With an adapter "plain" and one, "marked", whose virtual tokens stand inside texts: 8 and 9 in
+/// place of one mark, 10 in place of another.
+inline ServedModel small_model_with_marks() {
+  ServedModel model = small_model();
+  const std::vector<std::string> names = {"plain", "marked"};
+  add_adapters(model, names);
+  ServedModel& marked = model.adapters[1];
+  marked.marks = std::make_shared<adapters::PromptMarks>(small_tokenizer(), model.vocab,
+                                                         std::vector<int64_t>{2, 1});
+  marked.context -= marked.marks->tokens();
+  return model;
+}
+
 inline generate::Generated generated(std::string text, std::vector<int32_t> ids,
                                      std::vector<double> logprobs, std::string reason) {
   generate::Generated result;

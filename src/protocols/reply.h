@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "generate/continuation.h"
 #include "generate/token_constraint.h"
 #include "protocols/api_error.h"
+#include "text/tokenizer.h"
 
 namespace megalith::protocols {
 
@@ -26,6 +28,12 @@ struct Written {
   generate::Generated result{};
   std::vector<Token> tokens{};  // of the result's ids
 };
+
+/// The texts of a search as if each had been asked for: of the best its tokens were told; those of
+/// the others, which go on from `before` too, are made here. `tokenizer` may be null. Of other
+/// requests the one text.
+std::vector<Written> texts_of_search(Written written, const text::Tokenizer* tokenizer,
+                                     std::span<const int32_t> before);
 
 struct Body {
   std::string content_type = "application/json";

@@ -42,21 +42,52 @@ const text::Tokenizer& require_tokenizer(const ServedModel& model, const std::st
   return *model.tokenizer;
 }
 
+std::vector<int32_t> tokens_of(const ServedModel& model, std::string_view text, bool special,
+                               const std::string& param) {
+  const text::Tokenizer& tokenizer = require_tokenizer(model, param);
+  if (model.marks == nullptr) return tokenizer.encode(text, special);
+  std::vector<int32_t> ids = model.marks->tokenizer().encode(text, special);
+  try {
+    model.marks->expand(ids);
+  } catch (const UserError& error) {
+    throw ApiError(param, "{}", error.what());
+  }
+  return ids;
+}
+
 std::vector<int32_t> encode_text(const ServedModel& model, std::string_view text, bool special,
                                  const std::string& param) {
-  std::vector<int32_t> ids = require_tokenizer(model, param).encode(text, special);
+  std::vector<int32_t> ids = tokens_of(model, text, special, param);
   if (ids.empty() && !model.end_ids.empty()) ids.push_back(model.end_ids[0]);
   if (ids.empty()) throw ApiError(param, "{} is empty", param);
   for (const int32_t id : ids) {
-    if (id >= model.vocab)
+    if (id >= prompt_vocab(model))
       throw ApiError(param, "{} has a token, {}, that the model does not have", param, id);
   }
   return ids;
 }
 
+int64_t prompt_vocab(const ServedModel& model) {
+  return model.vocab + (model.marks != nullptr ? model.marks->tokens() : 0);
+}
+
+void check_virtual(const ServedModel& model, std::span<const int32_t> ids,
+                   const std::string& param) {
+  if (model.marks == nullptr) return;
+  try {
+    model.marks->check_rows(ids);
+  } catch (const UserError& error) {
+    throw ApiError(param, "{}", error.what());
+  }
+}
+
+int64_t counted_tokens(const ServedModel& model, size_t prompt) {
+  return static_cast<int64_t>(prompt) - (model.marks != nullptr ? model.marks->tokens() : 0);
+}
+
 int64_t new_tokens(const ServedModel& model, size_t prompt, std::optional<int64_t> asked,
                    int64_t otherwise, const std::string& param) {
-  const auto read = static_cast<int64_t>(prompt);
+  const int64_t read = counted_tokens(model, prompt);
   // An encoder-decoder reads the prompt elsewhere.
   const int64_t before = model.is_encoder_decoder ? 0 : read;
   const int64_t room = model.context - before;

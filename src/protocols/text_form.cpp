@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "generate/grammar_constraint.h"
+#include "layers/virtual_tokens.h"
 #include "protocols/api_error.h"
 
 namespace megalith::protocols {
@@ -151,7 +152,8 @@ std::shared_ptr<const generate::TokenConstraint> beginning_of(const TextForm& fo
                                                               const ServedModel& model) {
   if (form == nullptr) return nullptr;
   // What an encoder has read is not what the text goes on from.
-  const bool begins = model.is_encoder_decoder || model.tokenizer->decode(prompt).empty();
+  const bool begins = model.is_encoder_decoder ||
+                      model.tokenizer->decode(layers::without_virtual(model.vocab, prompt)).empty();
   return std::make_shared<generate::GrammarConstraint>(grammars::GrammarState(form, begins));
 }
 

@@ -2,8 +2,8 @@
 #include "protocols/tokens.h"
 
 #include "protocols/chat_text.h"
-#include "protocols/token_text.h"
 #include "protocols/tool_calls.h"
+#include "text/token_text.h"
 
 namespace megalith::protocols {
 namespace {
@@ -20,10 +20,11 @@ Body tokenize(const Json& body, const ServedModel& model) {
   Fields fields(body);
   check_named_model(fields, model);
   const text::Tokenizer& tokenizer = require_tokenizer(model, "prompt");
-  const TokenText texts(&tokenizer);
+  const text::TokenText texts(&tokenizer);
   if (const auto content = fields.text("content", kMostText)) {
     fields.refuse("parse_special", "must be true", true);
-    const auto ids = tokenizer.encode(*content, fields.flag("add_special").value_or(false));
+    const auto ids =
+        tokens_of(model, *content, fields.flag("add_special").value_or(false), "content");
     if (!fields.flag("with_pieces").value_or(false))
       return {.text = text_of_json({{"tokens", ids}})};
     Json pieces = Json::array();
@@ -34,8 +35,11 @@ Body tokenize(const Json& body, const ServedModel& model) {
   const auto prompt = is_chat ? read_chat(fields, model, read_tools(fields, model).tools)
                               : fields.text("prompt", kMostText);
   if (!prompt) throw ApiError("prompt", "prompt is missing: a string").with_reason("missing_field");
-  const auto ids = tokenizer.encode(*prompt, fields.flag("add_special_tokens").value_or(!is_chat));
-  Json answer{{"count", ids.size()}, {"max_model_len", model.context}, {"tokens", ids}};
+  const auto ids = tokens_of(model, *prompt, fields.flag("add_special_tokens").value_or(!is_chat),
+                             is_chat ? "messages" : "prompt");
+  Json answer{{"count", counted_tokens(model, ids.size())},
+              {"max_model_len", model.context},
+              {"tokens", ids}};
   if (fields.flag("return_token_strs").value_or(false)) {
     answer["token_strs"] = Json::array();
     for (const int32_t id : ids) answer["token_strs"].push_back(texts.text(id));

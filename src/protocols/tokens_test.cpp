@@ -3,10 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include "characters/utf8.h"
 #include "protocols/embeddings.h"
 #include "protocols/models.h"
 #include "protocols/protocols_fixture.h"
-#include "protocols/token_text.h"
+#include "text/token_text.h"
 
 namespace megalith::protocols {
 namespace {
@@ -24,12 +25,12 @@ TEST(Tokens, GoBothWays) {
 }
 
 TEST(Tokens, AreShownAsTheyRead) {
-  const TokenText texts(&small_tokenizer());
+  const text::TokenText texts(&small_tokenizer());
   EXPECT_EQ(texts.text(6), "\u00e9");
   EXPECT_EQ(texts.text(7), "<end>");
   EXPECT_EQ(texts.bytes(6), "\u00e9");
-  EXPECT_EQ(TokenText(&small_tokenizer(), true).text(6), "token_id:6");
-  EXPECT_EQ(count_characters("a\u00e9\u20ac"), 3);
+  EXPECT_EQ(text::TokenText(&small_tokenizer(), true).text(6), "token_id:6");
+  EXPECT_EQ(characters::count_characters("a\u00e9\u20ac"), 3);
 }
 
 TEST(Models, AreTold) {

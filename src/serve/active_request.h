@@ -15,7 +15,7 @@ struct Service::Active {
   bool streams = false;  // its head was sent
 
   std::unique_ptr<protocols::Reply> reply;
-  std::vector<size_t> prompt_lengths;  // of sequences
+  std::vector<int64_t> prompt_lengths;  // of sequences
   std::vector<protocols::Written> written;
   std::vector<std::vector<protocols::Token>> tokens;
   std::vector<double> last_tokens;  // when they came; 0: none did

@@ -6,6 +6,7 @@
 
 #include <atomic>
 
+#include "layers/virtual_tokens.h"
 #include "serve/toy_adapter_testing.h"
 
 namespace megalith::serve {
@@ -23,6 +24,18 @@ generate::Generated alone_with(uint64_t seed, const protocols::PreparedSequence&
   return generate::generate(model.engine(), nullptr, sequence.prompt, sequence.options);
 }
 
+/// The same prompt under each, so that blocks that were kept would be found; with the rows of an
+/// adapter that stand inside it.
+protocols::PreparedSequence long_sequence(double temperature, bool has_rows) {
+  protocols::PreparedSequence sequence = toy_sequence(1, 10, temperature);
+  sequence.prompt.resize(80, 7);
+  if (!has_rows) return sequence;
+  const std::vector<int32_t> rows =
+      layers::virtual_ids(toy_spec().vocab, testing::kToyVirtualTokens);
+  sequence.prompt.insert(sequence.prompt.begin() + 30, rows.begin(), rows.end());
+  return sequence;
+}
+
 void expect_texts_as_alone(const parallel::Layout& layout) {
   EngineLoop::Options options = toy_options(6, 30);
   options.followers = layout.num_ranks() - 1;
@@ -30,40 +43,74 @@ void expect_texts_as_alone(const parallel::Layout& layout) {
   std::atomic<int> alive = 0;
   toy.loop.load("one", toy_place(1, &alive));
   toy.loop.load("two", toy_place(2, &alive));
-  const char* const names[] = {"", "one", "two"};
+  toy.loop.load("marked", toy_place(4, &alive));
+  const std::pair<const char*, uint64_t> names[] = {{"", 0}, {"one", 1}, {"two", 2}, {"marked", 4}};
+  const auto sequence_of = [&](size_t i) { return long_sequence(i < 4 ? 0 : 0.9, i % 4 == 3); };
   std::vector<uint64_t> tickets;
-  // The same prompt under each, so that blocks that were kept would be found.
-  for (size_t i = 0; i < 6; ++i) {
-    protocols::PreparedSequence sequence = toy_sequence(1, 10, i < 3 ? 0 : 0.9);
-    sequence.prompt.resize(80, 7);
-    tickets.push_back(toy.loop.submit({sequence}, "a", names[i % 3]).value());
-  }
-  for (size_t i = 0; i < 6; ++i) {
-    protocols::PreparedSequence sequence = toy_sequence(1, 10, i < 3 ? 0 : 0.9);
-    sequence.prompt.resize(80, 7);
+  for (size_t i = 0; i < 8; ++i)
+    tickets.push_back(toy.loop.submit({sequence_of(i)}, "a", names[i % 4].first).value());
+  for (size_t i = 0; i < 8; ++i) {
     const Event event = toy.inbox.wait(tickets[i], Kind::ended);
-    const generate::Generated expected = alone_with(i % 3, sequence);
+    const generate::Generated expected = alone_with(names[i % 4].second, sequence_of(i));
     EXPECT_EQ(event.written.result.ids, expected.ids) << i;
     EXPECT_EQ(event.written.result.logprobs, expected.logprobs) << i;
   }
-  EXPECT_EQ(alive, 2 * layout.num_ranks());
+  EXPECT_EQ(alive, 3 * layout.num_ranks());
   const uint64_t number = toy.loop.unload("one");
   EXPECT_NE(toy.loop.adapter_state("one"), AdapterState::ready);
   toy.inbox.wait(number, Kind::left);
   EXPECT_EQ(toy.loop.adapter_state("one"), AdapterState::absent);
   // Other weights under the name: nothing that was kept is taken for theirs.
   toy.loop.load("one", toy_place(3, &alive));
-  protocols::PreparedSequence again = toy_sequence(1, 10, 0);
-  again.prompt.resize(80, 7);
+  const protocols::PreparedSequence again = long_sequence(0, false);
   const uint64_t ticket = toy.loop.submit({again}, "a", "one").value();
   EXPECT_EQ(toy.inbox.wait(ticket, Kind::ended).written.result.logprobs,
             alone_with(3, again).logprobs);
-  EXPECT_EQ(alive, 2 * layout.num_ranks());
+  EXPECT_EQ(alive, 3 * layout.num_ranks());
 }
 
 TEST(LoadedAdapters, WriteWhatEachWritesAlone) { expect_texts_as_alone({}); }
 TEST(LoadedAdapters, WriteTheSameOnSeveralRanks) {
   expect_texts_as_alone({.tensor = 2, .pipeline = 2});
+}
+
+TEST(LoadedAdapters, KnowBeginningsWithTheirRowsInside) {
+  ToyLoop toy(toy_options(2, 2));
+  toy.loop.load("marked", toy_place(4));
+  toy.loop.load("other", toy_place(5));
+  const protocols::PreparedSequence sequence = long_sequence(0, true);
+  const auto write = [&](const char* name, uint64_t seed, int64_t found) {
+    const int64_t before = toy.loop.state().prefix_hits;
+    const auto ticket = toy.loop.submit({sequence}, "a", name);
+    EXPECT_EQ(toy.inbox.wait(*ticket, Kind::ended).written.result.logprobs,
+              alone_with(seed, sequence).logprobs)
+        << name;
+    EXPECT_EQ(toy.loop.state().prefix_hits - before, found) << name;
+  };
+  write("marked", 4, 0);
+  write("other", 5, 0);
+  write("marked", 4, generate::BlockStore::kBlock);
+  toy.inbox.wait(toy.loop.unload("marked"), Kind::left);
+  toy.loop.load("marked", toy_place(6));
+  write("marked", 6, 0);
+}
+
+TEST(LoadedAdapters, HaveNoRowsOfOneAnother) {
+  ToyLoop toy(toy_options(2, 2));
+  toy.loop.load("one", toy_place(1));
+  toy.loop.load("two", toy_place(2));
+  toy.loop.load("marked", toy_place(4));
+  protocols::PreparedSequence sequence = long_sequence(0, true);
+  for (const char* const name : {"", "one", "two"}) {
+    const auto ticket = toy.loop.submit({sequence}, "a", name);
+    EXPECT_NE(toy.inbox.wait(*ticket, Kind::refused).message.find("outside the vocabulary"),
+              std::string::npos)
+        << name;
+  }
+  sequence.prompt.back() = static_cast<int32_t>(toy_spec().vocab + testing::kToyVirtualTokens);
+  const auto ticket = toy.loop.submit({sequence}, "a", "marked");
+  EXPECT_NE(toy.inbox.wait(*ticket, Kind::refused).message.find("outside the vocabulary"),
+            std::string::npos);
 }
 
 TEST(LoadedAdapters, StayUntilTheirRequestsHaveEnded) {

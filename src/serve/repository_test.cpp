@@ -158,6 +158,35 @@ TEST_F(AdapterRequests, AreMadeUnderTheirNames) {
   EXPECT_EQ(status("POST", "/v2/models/law/generate", R"({"text_input": "a"})"), 404);
 }
 
+/// Metrics count as usage does: the text's tokens.
+TEST_F(AdapterRequests, AreMadeWithMarksWhereAnAdapterHasThem) {
+  service.emplace(
+      protocols::small_model_with_marks(), ServiceOptions{}, loop,
+      [](Service::Errand, const std::function<void()>& work, const std::function<void()>& done) {
+        work();
+        done();
+      });
+  service->set_phase(Service::Phase::ready);
+  loop.load("marked", toy_place(4));
+  const auto complete = [&](const std::string& prompt) {
+    return ask("POST", "/v1/completions",
+               Json{{"model", "marked"}, {"prompt", prompt}, {"max_tokens", 2}}.dump());
+  };
+  const auto refused = complete("a<|VIRTUAL_PROMPT_0|>b");
+  EXPECT_EQ(refused->answer.status, 400);
+  EXPECT_THAT(refused->answer.body, HasSubstr("the text has no <|VIRTUAL_PROMPT_1|>"));
+  const auto taken = complete("a<|VIRTUAL_PROMPT_0|>b<|VIRTUAL_PROMPT_1|>");
+  EXPECT_EQ(loop.state().waiting, 1);
+  Event event{.kind = Kind::ended, .ticket = 1};
+  event.written.result = protocols::generated("c", {3}, {-1}, "length");
+  std::vector<Event> events;
+  events.push_back(std::move(event));
+  service->on_events(std::move(events));
+  EXPECT_EQ(taken->answer.status, 200);
+  EXPECT_EQ(Json::parse(taken->answer.body)["usage"]["prompt_tokens"], 2);
+  EXPECT_EQ(service->metrics().prompt_tokens, 2);
+}
+
 TEST_F(AdapterRequests, LoadAndUnloadByNameAlone) {
   const std::string law = "/v2/repository/models/law/";
   EXPECT_EQ(status("POST", law + "unload"), 400);

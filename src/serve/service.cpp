@@ -233,10 +233,11 @@ void Service::start(const std::shared_ptr<Active>& active, Work work) {
     made.written.resize(made.left);
     made.tokens.resize(made.left);
     made.last_tokens.resize(made.left);
+    const protocols::ServedModel& model = protocols::model_named(model_, work.adapter);
     int64_t num_texts = 0;
     for (const auto& sequence : texts.sequences) {
       num_texts += sequence.options.best;
-      made.prompt_lengths.push_back(sequence.prompt.size());
+      made.prompt_lengths.push_back(protocols::counted_tokens(model, sequence.prompt.size()));
       metrics_.most_tokens.add(static_cast<double>(sequence.options.max_new_tokens));
     }
     metrics_.n.add(static_cast<double>(num_texts));

@@ -111,7 +111,7 @@ void Service::count_ended(const Active& active, size_t sequence) {
   metrics_.inference.add(result.prompt_seconds + result.decode_seconds);
   metrics_.guesses += result.speculated.guesses;
   metrics_.right_guesses += result.speculated.right;
-  metrics_.prompt_tokens += static_cast<int64_t>(active.prompt_lengths[sequence]);
+  metrics_.prompt_tokens += active.prompt_lengths[sequence];
   metrics_.prompt_lengths.add(static_cast<double>(active.prompt_lengths[sequence]));
   metrics_.text_lengths.add(static_cast<double>(result.ids.size()));
   // A search has told of the tokens of its best text.

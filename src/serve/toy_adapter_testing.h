@@ -11,12 +11,12 @@
 
 namespace megalith::serve {
 
-/// The second is of virtual tokens.
+/// The second is of virtual tokens, those from the fourth on of such that stand inside texts.
 inline std::unique_ptr<layers::Adapter> toy_adapter_of(uint64_t seed,
                                                        const parameters::ParameterSet& set,
                                                        device::Device& device) {
-  return seed == 2 ? testing::toy_prompt_adapter(set, device, seed)
-                   : testing::toy_adapter(toy_spec(), set, device, seed);
+  return seed == 2 || seed >= 4 ? testing::toy_prompt_adapter(set, device, seed, seed >= 4)
+                                : testing::toy_adapter(toy_spec(), set, device, seed);
 }
 
 /// `alive` counts the adapters that ranks have.

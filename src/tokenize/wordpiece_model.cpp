@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tokenize/wordpiece_model.h"
 
-#include <algorithm>
-
 #include "base/error.h"
+#include "characters/utf8.h"
 
 namespace megalith::tokenize {
 namespace {
@@ -15,11 +14,6 @@ std::vector<PieceTrie::Piece> continuing(const std::vector<PieceTrie::Piece>& vo
     if (piece.text.starts_with(prefix) && piece.text.size() > prefix.size())
       pieces.push_back({piece.text.substr(prefix.size()), piece.value});
   return pieces;
-}
-
-uint64_t count_characters(std::string_view word) {
-  return static_cast<uint64_t>(std::count_if(
-      word.begin(), word.end(), [](char c) { return (static_cast<uint8_t>(c) & 0xC0) != 0x80; }));
 }
 
 }  // namespace
@@ -46,7 +40,8 @@ bool WordPieceModel::cut(std::string_view word, std::vector<int32_t>& ids) const
 void WordPieceModel::encode_word(std::string_view word, std::vector<int32_t>& ids) const {
   const size_t before = ids.size();
   const bool short_enough =
-      word.size() <= options_.most_characters || count_characters(word) <= options_.most_characters;
+      word.size() <= options_.most_characters ||
+      static_cast<uint64_t>(characters::count_characters(word)) <= options_.most_characters;
   if (short_enough && cut(word, ids)) return;
   ids.resize(before);
   if (unknown_id_ < 0)

@@ -68,6 +68,63 @@ class Adapters(RoadTest):
         self.assertIn("no part of the weights", run("convert", "--from", self.model, "--to", self.folder / "never", "--merge-adapter", self.prompt, code=2))
         self.assertIn("virtual tokens stand before", run("evaluate", "embed", "--checkpoint", self.model, "--adapter", self.prompt, "--input", self.lines, code=2))
 
+    def test_served_texts_with_virtual_tokens_inside(self):
+        marked, splits = write_prompt(self.folder / "marked", 7), self.folder / "marked/virtual_token_splits.json"
+        splits.write_text('{"virtual_token_splits": [3, 1]}')
+        first, second = (f"<|VIRTUAL_PROMPT_{number}|>" for number in range(2))
+        prompts = (f"{first}the cat{second}", f"the dog {first}sees{second} the", f"{'bird ' * 20}{first}{second}")
+        folders = {"marked": marked, "one": self.one}  # for the second, marks are text like any other
+        expected = {(name, prompt): self.generated(prompt, "--adapter", folder) for name, folder in folders.items() for prompt in prompts}
+        for options, words in ((("--draft", self.model), "a draft model does not have them"),
+                               (("--context", 5), "its 4 virtual tokens leave no room in the context of 5")):
+            self.assertIn(words, run("serve", "--checkpoint", self.model, "--port", 0, "--adapter", f"marked={marked}", *options, code=2))
+        for guesses in ((), ("--lookup", 4)):
+            with Server(self.model, "--max-batch", 6, *guesses, *(word for name, folder in folders.items() for word in ("--adapter", f"{name}={folder}"))) as server:
+
+                def ask(key, prompt=None, **fields):
+                    return server.complete(prompt or key[1], model=key[0], max_tokens=20, logprobs=0, **fields)
+
+                def same(answers):
+                    for key, answer in answers:
+                        self.assertEqual(answer["choices"][0]["text"], expected[key]["text"], key)
+                        self.assertEqual(answer["choices"][0]["logprobs"]["token_logprobs"], expected[key]["logprobs"], key)
+
+                def refused(words, path="/v1/completions", **body):
+                    status, _, content = server.ask(path, {"max_tokens": 2, **body})
+                    self.assertEqual(status, 400, content)
+                    self.assertIn(words, json.loads(content)["error"]["message"])
+
+                for _ in range(2):  # then of beginnings that were kept
+                    with concurrent.futures.ThreadPoolExecutor(len(expected)) as pool:
+                        same(zip(expected, pool.map(ask, expected)))
+                self.assertEqual([entry["max_model_len"] for entry in server.json("/v1/models")["data"]], [256, 252, 256])
+                # As ids, too; rows are neither counted nor anybody else's.
+                for prompt in prompts:
+                    said = server.json("/tokenize", {"model": "marked", "prompt": prompt})
+                    self.assertEqual((len(said["tokens"]), said["max_model_len"]), (said["count"] + 4, 252))
+                    answer = ask(("marked", prompt), said["tokens"])
+                    same([(("marked", prompt), answer)])
+                    self.assertEqual(answer["usage"]["prompt_tokens"], said["count"])
+                    refused("vocabulary", model="one", prompt=said["tokens"])
+                    refused("the ids must have those of the virtual tokens", model="marked", prompt=said["tokens"] + said["tokens"])
+                    written = server.json("/v2/models/marked/generate", {"text_input": prompt, "parameters": {"max_tokens": 20, "temperature": 0}})
+                    self.assertEqual(written["text_output"], expected["marked", prompt]["text"])
+                refused(f"the text has no {first}", model="marked", prompt="the cat")
+                refused(f"the text has no {second}", model="marked", prompt=[prompts[0], f"the cat{first}"])
+                refused(f"a {first} that is not its next mark", model="marked", prompt=f"{first}the{first}{second}")
+                refused(f"the text has no {first}", "/tokenize", model="marked", prompt="the cat")
+                refused("echo with logprobs is not supported", model="marked", prompt=prompts[0], echo=True, logprobs=1)
+                refused("virtual tokens stand before or in texts", "/v1/embeddings", model="marked", input="the cat")
+                server.json("/v2/repository/models/marked/unload", {}, method="POST")
+                self.assertEqual(server.ask("/v1/completions", {"model": "marked", "prompt": prompts[0], "max_tokens": 1})[0], 404)
+                # With other marks it would be another adapter.
+                splits.write_text('{"virtual_token_splits": [2, 2]}')
+                self.assertEqual(server.ask("/v2/repository/models/marked/load", {}, method="POST")[0], 400)
+                splits.write_text('{"virtual_token_splits": [3, 1]}')
+                server.json("/v2/repository/models/marked/load", {}, method="POST")
+                same([(("marked", prompts[0]), ask(("marked", prompts[0])))])
+                self.assertEqual(server.end(), 0)
+
     def test_merged_weights_predict_the_same(self):
         for number, adapter in enumerate((self.vectors, self.dora, self.one)):
             merged = self.folder / f"merged-{number}"

@@ -6,6 +6,7 @@ import unittest
 
 from adapter_folder import LLAMA_RECIPE
 from program import ROOT, run, run_json
+from server import Server
 from tune_examples import TuneTest, examples
 
 TOKENS = 6
@@ -180,7 +181,10 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
         text = self.folder / "text.txt"
         self.assertIn("its virtual tokens stand inside texts",
                       run("evaluate", "perplexity", "--checkpoint", self.model, "--input", text, "--adapter", adapter, code=2))
-        self.assertIn("which serve does not read", run("serve", "--checkpoint", self.model, "--adapter", f"marked={adapter}", code=2))
+        with Server(self.model, "--adapter", f"marked={adapter}") as server:
+            choice = server.complete(inside[1], model="marked", return_token_ids=True)["choices"][0]
+            self.assertEqual(choice["token_ids"], answer("inside-prompt", inside[1]))
+            self.assertEqual(server.end(), 0)
         self.assertIn("are no part of the weights", run("convert", "--from", self.model, "--to", self.folder / "never", "--merge-adapter", adapter, code=2))
         self.assertIn("tune.virtual_token_splits", self.tune("inside-prompt", *settings(inside[0], *PROMPT, "tune.virtual_token_splits=[3, 3]"),
                                                              "train.steps=21", code=2))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A body, of which the first byte says whose it is: of a completion, a chat, texts to read, tokens.
-// What is understood is answered, whole or in pieces.
+// What is understood is answered, whole or in pieces. The model that it names may have marks.
 #include "base/fuzz/fuzz_input.h"
 #include "protocols/chat_completion.h"
 #include "protocols/completion.h"
@@ -20,8 +20,12 @@ void check_prepared(Prepared made, const ServedModel& model) {
   std::string stream = made.reply->begin();
   for (const PreparedSequence& sequence : made.sequences) {
     MEGA_CHECK(!sequence.prompt.empty());
-    MEGA_CHECK_LE(std::ssize(sequence.prompt) + sequence.options.max_new_tokens, model.context);
-    for (const int32_t id : sequence.prompt) MEGA_CHECK(id >= 0 && id < model.vocab);
+    MEGA_CHECK_LE(counted_tokens(model, sequence.prompt.size()) + sequence.options.max_new_tokens,
+                  model.context);
+    for (const int32_t id : sequence.prompt) MEGA_CHECK(id >= 0 && id < prompt_vocab(model));
+    const auto is_row = [&](int32_t id) { return id >= model.vocab; };
+    MEGA_CHECK_EQ(std::ranges::count_if(sequence.prompt, is_row),
+                  prompt_vocab(model) - model.vocab);
     Written& one = written.emplace_back();
     one.result = generated("ab", {0, 1}, {-1, -2}, "length");
     one.tokens = {{{0, -1}, {{1, -0.5}}, "a"}, {{1, -2}, {}, "b"}};
@@ -38,10 +42,11 @@ void check_prepared(Prepared made, const ServedModel& model) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
-  static const ServedModel model = small_model();
+  static const ServedModel served = small_model_with_marks();
   const std::string_view text = fuzz::text_of(data + 1, size - 1);
   fuzz::accepts([&] {
     const Json body = parse_body(text);
+    const ServedModel& model = model_asked(served, body);
     switch (data[0] % 5) {
       case 0:
         return check_prepared(prepare_completion(body, model), model);
