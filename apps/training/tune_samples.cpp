@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "apps/training/sample_sizes.h"
 #include "base/file.h"
 #include "base/integer.h"
 #include "base/log.h"
@@ -136,9 +137,11 @@ std::vector<tune::Example> read_tasks(const Files& files, const config::Recipe& 
                                       const tune::LengthRule& rule, tune::ExampleCounts& counts) {
   const std::vector<config::TuneTask>& tasks = recipe.tune.tasks;
   std::vector<LineForm> forms;
-  for (size_t i = 0; i < tasks.size(); ++i)
+  for (size_t i = 0; i < tasks.size(); ++i) {
     forms.push_back(line_form(tasks[i].template_text, fmt::format("tune.tasks.{}.template", i),
                               static_cast<int64_t>(i), recipe, model, marks));
+    forms.back().form.task = static_cast<int32_t>(i);
+  }
   std::vector<tune::TaskForm> named;
   for (size_t i = 0; i < tasks.size(); ++i) named.push_back({tasks[i].name, forms[i].form});
   std::vector<tune::Example> examples;
@@ -204,40 +207,6 @@ std::vector<tune::Example> read_classified(const std::vector<std::string>& files
   return tune::read_labelled(files, tokenizer, recipe.tune.labels, rule, counts);
 }
 
-double percent_full(const data::BatchSource& source, int64_t tokens, int64_t of_sample) {
-  return 100.0 * static_cast<double>(tokens) /
-         static_cast<double>(source.samples_per_epoch() * of_sample);
-}
-
-/// How `count` examples or pairs of some files fit into samples.
-template <typename Source>
-void say_sizes(const Source& source, const char* units, int64_t count, const tune::LengthRule& rule,
-               const tune::ExampleCounts& counts) {
-  const int64_t length = rule.most_tokens, long_ones = counts.dropped + counts.truncated;
-  log::info("{}: {} {} of {} lines, {} tokens ({} learned) in {} samples of {} ({:.1f} % full)",
-            rule.key, count, units, counts.lines, source.num_tokens(), source.num_learned(),
-            source.samples_per_epoch(), length, percent_full(source, source.num_tokens(), length));
-  if (long_ones > 0) {
-    log::warning("{}: {} {} longer than {} tokens{}: {} left out, {} truncated", rule.key,
-                 long_ones, units, length,
-                 rule.most_read > 0 ? fmt::format(" to answer or, {} of them, {} to read",
-                                                  counts.long_read, rule.most_read)
-                                    : "",
-                 counts.dropped, counts.truncated);
-  }
-  if (counts.unlabelled > 0)
-    log::warning("{}: {} texts left out: none of their words has a tag", rule.key,
-                 counts.unlabelled);
-}
-
-/// Likewise what an encoder reads of them.
-void say_read(const tune::ExampleSource& source, const tune::LengthRule& rule) {
-  if (rule.most_read == 0) return;
-  log::info("{}: of each sample an encoder reads {} tokens, {} of all ({:.1f} % full)", rule.key,
-            rule.most_read, source.num_read(),
-            percent_full(source, source.num_read(), rule.most_read));
-}
-
 }  // namespace
 
 int64_t virtual_tokens_of(const config::Recipe& recipe) {
@@ -263,12 +232,13 @@ Samples read_samples(SamplesFor purpose, const config::Recipe& recipe,
                                            .shuffle = files.for_training,
                                            .numbers = recipe.tune.labels.size() == 1,
                                            .spans = recipe.answers_questions(),
-                                           .encoder_length = rule.most_read};
+                                           .encoder_length = rule.most_read,
+                                           .num_tasks = std::ssize(recipe.tune.tasks)};
   if (recipe.compares()) {
     const LineForm lines = line_form(recipe, model, marks);
     const auto source = std::make_shared<const tune::PreferenceSource>(
         tune::read_preferences(files.common, lines.form, rule, counts), options);
-    say_sizes(*source, "pairs", source->num_pairs(), rule, counts);
+    say_sizes(*source, rule, counts);
     return {source, source->most_learned(), source};
   }
   const auto read = [&] {
@@ -278,8 +248,8 @@ Samples read_samples(SamplesFor purpose, const config::Recipe& recipe,
   };
   const auto examples = read();
   const auto source = std::make_shared<const tune::ExampleSource>(examples, options);
-  say_sizes(*source, "examples", source->num_examples(), rule, counts);
-  say_read(*source, rule);
+  say_sizes(*source, rule, counts);
+  if (!files.for_training) say_validated(*source, recipe);
   return {source, source->most_learned(), nullptr, source};
 }
 

@@ -19,6 +19,8 @@ class BatchSource {
   /// Tokens of a sample that its encoder reads; 0: there is none.
   virtual int64_t encoder_length() const { return 0; }
   virtual int64_t samples_per_epoch() const = 0;
+  /// Tasks whose losses a validation also tells one by one (HostBatch::sequence_task); 0: none.
+  virtual int64_t num_tasks() const { return 0; }
   /// Overwrites `batch`, reusing its memory, with the samples [first, first + count). Any thread.
   virtual void fill(int64_t first, int64_t count, HostBatch& batch) const = 0;
   /// The sum of the loss weights of a sample where all have the same; nothing where it depends on

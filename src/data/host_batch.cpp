@@ -87,6 +87,7 @@ void HostBatch::begin(int64_t first, int64_t count, int64_t length) {
   target_numbers.clear();
   loss_weight_T.clear();
   compared_rows.clear();
+  sequence_task.clear();
   total_weight = 0;
 }
 
@@ -168,6 +169,7 @@ HostBatch first_sample(const HostBatch& batch) {
   keep_first(first.targets_T, batch.compared_rows.empty() ? units * targets : tokens);
   keep_first(first.target_numbers, units * numbers);
   keep_first(first.pair_targets, 1);
+  keep_first(first.sequence_task, static_cast<size_t>(first.num_sequences()));
   first.total_weight = 0;
   for (const float weight : first.loss_weight_T) first.total_weight += static_cast<double>(weight);
   return first;

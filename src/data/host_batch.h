@@ -57,6 +57,9 @@ struct HostBatch : HostTokens {
   /// reference says of its answers.
   std::vector<int32_t> compared_rows;
   double total_weight = 0;  // sum of loss_weight_T
+  /// Which of BatchSource::num_tasks() each sequence is of; -1: of none, and weighs nothing. Empty:
+  /// there are no tasks.
+  std::vector<int32_t> sequence_task;
   /// What an encoder reads of the same samples; without tokens where there is none. Sequence i of
   /// the decoder looks at sequence i of the encoder.
   HostTokens encoder;

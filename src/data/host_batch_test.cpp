@@ -98,6 +98,7 @@ TEST_F(HostBatchTest, MicroBatchesJoinToTheBatch) {
 TEST_F(HostBatchTest, RefillingLeavesNothingOfTheLastBatch) {
   options_.document_mask = true;
   HostBatch reused = batch();
+  reused.sequence_task.assign(4, 1);
   fill_batch(*sampler_, 1, 1, options_, reused);
   const HostBatch fresh = make_batch(*sampler_, 1, 1, options_);
   EXPECT_EQ(reused.ids_T, fresh.ids_T);
@@ -105,6 +106,17 @@ TEST_F(HostBatchTest, RefillingLeavesNothingOfTheLastBatch) {
   EXPECT_EQ(reused.sequence_sample, fresh.sequence_sample);
   EXPECT_EQ(reused.total_weight, fresh.total_weight);
   EXPECT_EQ(reused.first_sample, 1);
+  EXPECT_TRUE(reused.sequence_task.empty());
+}
+
+TEST_F(HostBatchTest, TheFirstSampleHasTheTasksOfItsSequences) {
+  options_.document_mask = true;
+  HostBatch both = batch();
+  EXPECT_TRUE(first_sample(both).sequence_task.empty());
+  both.sequence_task = {2, 0, -1, 1};
+  const HostBatch first = first_sample(both);
+  EXPECT_THAT(first.cu_seqlens, ElementsAre(0, 3, 5, 6));
+  EXPECT_THAT(first.sequence_task, ElementsAre(2, 0, -1));
 }
 
 TEST_F(HostBatchTest, MasksWithoutAnEndOfDocumentAreAMistake) {

@@ -267,6 +267,7 @@ SampleLosses Engine::sample_losses(const data::HostBatch& host) {
   const std::vector<double> values = pass_of_losses(host, &said);
   if (values.empty()) return {};
   SampleLosses losses = of_samples(std::span(&host, 1), values);
+  losses.tasks = losses_.task_sums(host, values);
   losses.predictions = std::move(said.predictions);
   losses.targets = std::move(said.targets);
   losses.answers = std::move(said.answers);

@@ -36,6 +36,8 @@ struct SampleLosses {
   std::vector<double> sums;   // of loss x weight
   std::vector<double> pairs;  // loss of its sentence pair, where the head asks about them
   std::vector<double> told;   // weighted sums of what is told of its units: all of each sample
+  /// Where sequences are of tasks (LossValues::task_sums).
+  std::vector<double> tasks = {};
   /// Of a head with one prediction for each unit (Engine::predicts): see predictions_of,
   /// targets_of and, where units are tokens, answers_of.
   std::vector<double> predictions = {}, targets = {}, answers = {};

@@ -47,6 +47,25 @@ std::vector<double> LossValues::weighted_sums(std::span<const data::HostBatch> b
   return sums;
 }
 
+std::vector<double> LossValues::task_sums(const data::HostBatch& batch,
+                                          std::span<const double> loss_U) const {
+  MEGA_CHECK(batch.sequence_task.empty() || shape_.unit == LossUnit::token, "tasks of no tokens");
+  std::vector<double> sums;
+  for (size_t s = 0; s < batch.sequence_task.size(); ++s) {
+    double sum = 0, weight = 0;
+    const auto end = static_cast<size_t>(batch.cu_seqlens[s + 1]);
+    for (auto t = static_cast<size_t>(batch.cu_seqlens[s]); t < end; ++t) {
+      if (batch.loss_weight_T[t] == 0) continue;  // its loss may be anything
+      sum += static_cast<double>(batch.loss_weight_T[t]) * loss_U[t];
+      weight += static_cast<double>(batch.loss_weight_T[t]);
+    }
+    if (weight == 0) continue;
+    MEGA_CHECK_GE(batch.sequence_task[s], 0);
+    sums.insert(sums.end(), {static_cast<double>(batch.sequence_task[s]), sum, weight});
+  }
+  return sums;
+}
+
 std::vector<double> LossValues::pair_losses(std::span<const data::HostBatch> batches,
                                             std::span<const double> loss_U) const {
   std::vector<double> losses;
@@ -128,6 +147,23 @@ std::vector<double> means_over_ranks(const parallel::Mesh& mesh, std::span<const
   const std::vector<double> all = of_all_ranks(mesh, values, label);
   for (size_t i = 0; i < all.size(); ++i) means[i % means.size()] += all[i];
   for (double& mean : means) mean /= weight;
+  return means;
+}
+
+std::vector<std::optional<double>> task_means_over_ranks(const parallel::Mesh& mesh,
+                                                         std::span<const double> sums,
+                                                         int64_t tasks, std::string_view label) {
+  std::vector<double> sum(static_cast<size_t>(tasks), 0), weight(sum);
+  const std::vector<double> all = of_all_ranks(mesh, sums, label);
+  for (size_t i = 0; i < all.size(); i += 3) {
+    const auto task = static_cast<size_t>(all[i]);
+    MEGA_CHECK_LT(task, sum.size());
+    sum[task] += all[i + 1];
+    weight[task] += all[i + 2];
+  }
+  std::vector<std::optional<double>> means(sum.size());
+  for (size_t i = 0; i < means.size(); ++i)
+    if (weight[i] > 0) means[i] = sum[i] / weight[i];
   return means;
 }
 

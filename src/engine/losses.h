@@ -3,6 +3,7 @@
 // within a sample, then in sample order, so that neither micro-batches nor data ranks show.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -53,6 +54,9 @@ class LossValues {
                                 std::span<const double> loss_U) const {
     return weighted_sums(batches, loss_U, 1, shape_.told);
   }
+  /// Where units are tokens: of each sequence of a task that weighs something three numbers, in
+  /// order: the task, the sum of weight x loss and that of the weights.
+  std::vector<double> task_sums(const data::HostBatch& batch, std::span<const double> loss_U) const;
   /// The losses of all sentence pairs, in the order of samples; none where nothing is asked.
   std::vector<double> pair_losses(std::span<const data::HostBatch> batches,
                                   std::span<const double> loss_U) const;
@@ -91,6 +95,12 @@ double sum_over_ranks(const parallel::Mesh& mesh, std::span<const double> values
 /// Where samples have `count` numbers each: the sum of each number, divided by `weight`.
 std::vector<double> means_over_ranks(const parallel::Mesh& mesh, std::span<const double> values,
                                      int64_t count, double weight, std::string_view label);
+
+/// Of what task_sums() gives of each sequence of the ranks: the mean loss of each of `tasks` tasks,
+/// nothing of one that weighs nothing.
+std::vector<std::optional<double>> task_means_over_ranks(const parallel::Mesh& mesh,
+                                                         std::span<const double> sums,
+                                                         int64_t tasks, std::string_view label);
 
 /// `finite` (i32 [1], accumulated) becomes 0 if a loss of the batch that counts is not finite.
 void check_finite(kernels::Exec& exec, const layers::Batch& batch, ConstView loss_U, View finite);

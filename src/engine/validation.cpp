@@ -27,13 +27,14 @@ bool pass_over(const Engine& engine, const data::BatchSource& source, int64_t sa
 std::optional<ValidationLoss> validation_loss(Engine& engine, const data::BatchSource& source,
                                               int64_t samples, FunctionRef<bool()> stop) {
   const parallel::Mesh& mesh = engine.mesh();
-  std::vector<double> sums, pairs, told, predictions, targets, answers;
+  std::vector<double> sums, pairs, told, tasks, predictions, targets, answers;
   double weight = 0;
   const bool is_whole = pass_over(engine, source, samples, stop, [&](const data::HostBatch& batch) {
     const SampleLosses losses = engine.sample_losses(batch);
     std::ranges::copy(losses.sums, std::back_inserter(sums));
     std::ranges::copy(losses.pairs, std::back_inserter(pairs));
     std::ranges::copy(losses.told, std::back_inserter(told));
+    std::ranges::copy(losses.tasks, std::back_inserter(tasks));
     std::ranges::copy(losses.predictions, std::back_inserter(predictions));
     std::ranges::copy(losses.targets, std::back_inserter(targets));
     std::ranges::copy(losses.answers, std::back_inserter(answers));
@@ -50,6 +51,8 @@ std::optional<ValidationLoss> validation_loss(Engine& engine, const data::BatchS
   const layers::LossShape& shape = engine.losses().shape();
   if (shape.told > 0)
     result.told = means_over_ranks(mesh, told, shape.told, total, "validation.told");
+  if (source.num_tasks() > 0)
+    result.tasks = task_means_over_ranks(mesh, tasks, source.num_tasks(), "validation.tasks");
   if (engine.predicts()) {
     result.predictions = of_all_ranks(mesh, predictions, "validation.predictions");
     result.targets = of_all_ranks(mesh, targets, "validation.targets");

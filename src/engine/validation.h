@@ -17,6 +17,8 @@ struct ValidationLoss {
   double loss = 0;
   std::optional<double> pair_loss;
   std::vector<double> told;
+  /// Of each of the source's tasks the mean over its weighted tokens; nothing where it has none.
+  std::vector<std::optional<double>> tasks = {};
   std::vector<double> predictions = {}, targets = {}, answers = {};
 };
 

@@ -44,6 +44,24 @@ int64_t smoothing_window(size_t steps) {
   return std::clamp<int64_t>(static_cast<int64_t>(steps) / 50, 1, 1000);
 }
 
+/// Of the first tasks that validations tell of, in their order.
+std::vector<std::string> shown_tasks(const std::vector<StepMetrics>& steps) {
+  std::vector<std::string> names;
+  for (const StepMetrics& step : steps) {
+    for (const auto& [name, loss] : step.validation_task_losses) {
+      if (names.size() == kMaxTasks) return names;
+      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+    }
+  }
+  return names;
+}
+
+std::optional<double> loss_of(const StepMetrics& step, const std::string& task) {
+  const auto& losses = step.validation_task_losses;
+  const auto found = std::ranges::find(losses, task, &NamedValues::value_type::first);
+  return found == losses.end() ? std::nullopt : std::optional(found->second);
+}
+
 Json memory_table(const RunRecord& record) {
   Json table = Json::array();
   for (const std::string& name : memory_classes(record)) {
@@ -87,6 +105,8 @@ std::string chart_data(const RunRecord& record) {
   add("tokens_per_second", true, [](const StepMetrics& m) { return m.tokens_per_second; });
   add("mfu", true, [](const StepMetrics& m) { return 100 * m.mfu; });
   add("step_seconds", true, [](const StepMetrics& m) { return m.step_seconds; });
+  for (const std::string& task : shown_tasks(record.steps))
+    add("validation_loss/" + task, false, [&](const StepMetrics& m) { return loss_of(m, task); });
   const bool compares = std::ranges::any_of(
       record.steps, [](const StepMetrics& m) { return m.compared.has_value(); });
   for (size_t i = 0; compares && i < kComparedNames.size(); ++i) {

@@ -22,8 +22,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int64_t kMostLineBytes = int64_t{1} << 20;
-constexpr const char* kScores = "validation_scores";
+constexpr int64_t kMostLineBytes = int64_t{16} << 20;  // there may be 65536 tasks
 
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
@@ -76,6 +75,23 @@ auto optional_values(Metrics& m) {
                     std::pair{"fp8_products_in_16_bits", &m.fp8_products_in_16_bits}};
 }
 
+/// Objects of what has names of its own, in the order of writing.
+template <typename Metrics>
+auto named_values(Metrics& m) {
+  return std::array{std::pair{"validation_scores", &m.validation_scores},
+                    std::pair{"validation_task_losses", &m.validation_task_losses}};
+}
+
+NamedValues read_named(const Json& line, const char* key) {
+  NamedValues values;
+  if (!line.contains(key)) return values;
+  const Json& object = line.at(key);
+  if (!object.is_object()) throw IntegrityError("\"{}\" is {}, not an object", key, object.dump());
+  for (const auto& [name, value] : object.items())
+    values.emplace_back(name, number_field(object, name.c_str()));
+  return values;
+}
+
 constexpr std::string_view kValidation = "validation_";
 
 void write_compared(const std::optional<ComparedMeans>& means, std::string_view before,
@@ -112,7 +128,8 @@ std::string StepMetrics::to_json_line() const {
     if (*value) line[key] = number(**value);
   write_compared(compared, "", line);
   write_compared(validation_compared, kValidation, line);
-  for (const auto& [name, value] : validation_scores) line[kScores][name] = number(value);
+  for (const auto& [key, values] : named_values(*this))
+    for (const auto& [name, value] : *values) line[key][name] = number(value);
   return line.dump() + '\n';
 }
 
@@ -135,12 +152,7 @@ StepMetrics StepMetrics::parse(std::string_view text) {
     if (line.contains(key)) *value = number_field(line, key);
   metrics.compared = read_compared(line, "");
   metrics.validation_compared = read_compared(line, kValidation);
-  if (!line.contains(kScores)) return metrics;
-  const Json& scores = line.at(kScores);
-  if (!scores.is_object())
-    throw IntegrityError("\"{}\" is {}, not an object", kScores, scores.dump());
-  for (const auto& [name, value] : scores.items())
-    metrics.validation_scores.emplace_back(name, number_field(scores, name.c_str()));
+  for (const auto& [key, values] : named_values(metrics)) *values = read_named(line, key);
   return metrics;
 }
 

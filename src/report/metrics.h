@@ -27,6 +27,8 @@ inline constexpr std::array<std::string_view, 6> kComparedNames = {
 inline constexpr size_t kRewardMargin = 2, kRewardAccuracy = 3;
 using ComparedMeans = std::array<double, kComparedNames.size()>;
 
+using NamedValues = std::vector<std::pair<std::string, double>>;
+
 /// What a step reports. A double that is unknown is NaN (null in the file).
 struct StepMetrics {
   int64_t step = 0;                 // from 1
@@ -42,7 +44,9 @@ struct StepMetrics {
   std::optional<double> pair_loss;  // of the loss, what sentence pairs have; likewise below
   std::optional<double> validation_loss, validation_pair_loss;
   /// Of a validation of classes or numbers, by name (metrics::Scores).
-  std::vector<std::pair<std::string, double>> validation_scores;
+  NamedValues validation_scores;
+  /// Of a validation of several tasks: the loss of each that it has tokens of, by name.
+  NamedValues validation_task_losses;
   // What the step's losses were multiplied by (precision.compute: f16), and the steps that changed
   // nothing because gradients overflowed, this one included.
   std::optional<double> loss_scale, overflowed_steps;
@@ -60,7 +64,7 @@ struct StepMetrics {
     return *validation_loss - validation_pair_loss.value_or(0);
   }
 
-  /// One line with its '\n'. Keys are in the order above, validation_scores last; loss and
+  /// One line with its '\n'. Keys are in the order above, those of named values last; loss and
   /// grad_norm are each followed by their hexadecimal twin.
   std::string to_json_line() const;
   /// Reads such a line, with or without '\n'. Unknown keys are ignored. IntegrityError (without a

@@ -78,6 +78,34 @@ TEST(Metrics, ScoresOfAValidationStandByName) {
     EXPECT_THROW(StepMetrics::parse(with(damage)), IntegrityError) << damage;
 }
 
+TEST(Metrics, LossesOfTasksStandByName) {
+  StepMetrics metrics = some_metrics(3);
+  metrics.validation_loss = 2;
+  metrics.validation_task_losses = {{"squad", 0.5}, {"boolq", kInfinity}};
+  const std::string line = metrics.to_json_line();
+  EXPECT_TRUE(line.ends_with(
+      ",\"validation_loss\":2.0,\"validation_task_losses\":{\"squad\":0.5,\"boolq\":null}}\n"));
+  const StepMetrics back = StepMetrics::parse(line);
+  ASSERT_EQ(back.validation_task_losses.size(), 2u);
+  EXPECT_EQ(back.validation_task_losses[0], metrics.validation_task_losses[0]);
+  EXPECT_TRUE(std::isnan(back.validation_task_losses[1].second));
+  EXPECT_TRUE(back.validation_scores.empty());
+  std::string damaged = line;
+  damaged.replace(damaged.find("{\"squad\""), std::string::npos, "[0.5]}");
+  EXPECT_THROW(StepMetrics::parse(damaged), IntegrityError);
+}
+
+/// As long as those of some thousand tasks.
+TEST(ReadMetrics, ALineMayTellOfManyTasks) {
+  const TestFolder folder;
+  StepMetrics metrics = some_metrics(1);
+  for (int task = 0; task < 1200; ++task)
+    metrics.validation_task_losses.emplace_back(std::to_string(task) + std::string(1000, 'x'), 0.1);
+  MetricsLog(folder / "metrics.jsonl").append(metrics);
+  EXPECT_EQ(read_metrics(folder / "metrics.jsonl").at(0).validation_task_losses,
+            metrics.validation_task_losses);
+}
+
 TEST(Metrics, ParsingGivesBackEveryBit) {
   StepMetrics metrics = some_metrics(7);
   metrics.loss = std::nextafter(1.0 / 3, 1);

@@ -171,6 +171,12 @@
   const loss = curveChart("loss",
     [...noisy("loss", "training", "--first"), ...line("validation_loss", "validation", "--second", { order: -1 })],
     points("rewards/margins").length > 0 ? "loss (mean over pairs)" : "loss (nats per token)", short, four);
+  const tints = ["--first", "--second", "--third", "--fourth"], dashes = [[], [6, 3], [2, 3]];
+  const ofTask = "validation_loss/";
+  curveChart("task_losses",
+    Object.keys(data.curves).filter((name) => name.startsWith(ofTask)).flatMap((name, i) => line(
+      name, name.slice(ofTask.length), tints[i % tints.length], { borderDash: dashes[Math.floor(i / tints.length)] })),
+    "loss (nats per token)", short, four);
   curveChart("lr", line("lr", "learning rate", "--first"), "learning rate", short);
   curveChart("grad_norm", noisy("grad_norm", "gradient norm", "--first"), "gradient norm");
   curveChart("loss_scale", line("loss_scale", "loss scale", "--first"), "loss scale");

@@ -3,6 +3,7 @@
 // markup, and the numbers in it are the run's.
 #include "report/page.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -153,6 +154,37 @@ TEST_F(Page, CurvesAreTheRunsNumbers) {
   EXPECT_EQ(curves.at("validation_loss"), nlohmann::json({{"x", {4}}, {"y", {1.5}}}));
   EXPECT_EQ(curves.at("mfu").at("y"), nlohmann::json({12.5, 12.5, 12.5, 12.5}));
   EXPECT_THAT(text, HasSubstr("At 1 step the loss was not a finite number, first at step 2"));
+}
+
+TEST_F(Page, LossesOfTasksAreCurvesAndRows) {
+  EXPECT_EQ(count_of(data_of(page()).dump(), "validation_loss/"), 0u);
+  std::string lines;
+  for (int64_t step = 1; step <= 2; ++step) {
+    StepMetrics metrics = some_metrics(step);
+    metrics.validation_loss = 1.5;
+    metrics.validation_task_losses = {{"squad", static_cast<double>(step)}, {"boolq", 0.5}};
+    if (step == 2) metrics.validation_task_losses.erase(metrics.validation_task_losses.begin() + 1);
+    if (step == 2) metrics.validation_task_losses.emplace_back(kHostile, 3);
+    lines += metrics.to_json_line();
+  }
+  folder_.put("metrics.jsonl", lines);
+  const std::string text = page();
+  const nlohmann::json curves = data_of(text).at("curves");
+  EXPECT_EQ(curves.at("validation_loss/squad"), nlohmann::json({{"x", {1, 2}}, {"y", {1.0, 2.0}}}));
+  EXPECT_EQ(curves.at("validation_loss/boolq"), nlohmann::json({{"x", {1}}, {"y", {0.5}}}));
+  // The last validation's stand beside its perplexity, as text.
+  EXPECT_THAT(text, HasSubstr("<th scope=\"row\">validation loss of squad</th><td>2.0000</td>"));
+  EXPECT_THAT(text, Not(HasSubstr("validation loss of boolq")));
+  EXPECT_THAT(text, HasSubstr("validation perplexity"));
+  EXPECT_EQ(count_of(text, "<script"), 3u);
+  // Curves are of the first tasks alone, rows of all.
+  StepMetrics many = some_metrics(1);
+  many.validation_loss = 1;
+  for (size_t task = 0; task < 2 * kMaxTasks; ++task)
+    many.validation_task_losses.emplace_back(fmt::format("task-{}", task), 1);
+  folder_.put("metrics.jsonl", many.to_json_line());
+  EXPECT_EQ(count_of(data_of(page()).dump(), "validation_loss/task-"), kMaxTasks);
+  EXPECT_EQ(count_of(page(), "validation loss of task-"), 2 * kMaxTasks);
 }
 
 TEST_F(Page, ALossScaleAndTheStepsItSkippedAreShown) {

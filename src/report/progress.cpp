@@ -26,6 +26,16 @@ std::string compared_text(const ComparedMeans& means) {
                      means[kRewardAccuracy]);
 }
 
+/// The first few of them.
+std::string task_losses_text(const NamedValues& losses) {
+  constexpr size_t kShown = 6;
+  std::string text;
+  for (size_t i = 0; i < std::min(losses.size(), kShown); ++i)
+    text += fmt::format("{}{} {:.4f}", i == 0 ? "" : ", ", losses[i].first, losses[i].second);
+  if (losses.size() > kShown) text += fmt::format(", {} more", losses.size() - kShown);
+  return text;
+}
+
 }  // namespace
 
 Progress::Progress(const Options& options)
@@ -49,6 +59,8 @@ std::string Progress::line(const StepMetrics& m, double elapsed) const {
   if (m.compared) text += "  " + compared_text(*m.compared);
   if (m.validation_loss) text += fmt::format("  validation {:.4f}", *m.validation_loss);
   if (m.validation_compared) text += fmt::format(" ({})", compared_text(*m.validation_compared));
+  if (!m.validation_task_losses.empty())
+    text += fmt::format(" ({})", task_losses_text(m.validation_task_losses));
   for (const auto& [name, value] : m.validation_scores)
     text += fmt::format("  {} {:.4f}", name, value);
   return text + fmt::format("  {} left", duration_text(left));

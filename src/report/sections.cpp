@@ -218,6 +218,8 @@ std::string numbers_html(const RunRecord& record) {
     }
     for (const auto& [name, value] : step->validation_scores)
       out += row("validation " + name, decimal(value));
+    for (const auto& [name, value] : step->validation_task_losses)
+      out += row("validation loss of " + name, decimal(value));
     break;
   }
   out += row("learning rate", fmt::format("{:.4g}", last.lr));

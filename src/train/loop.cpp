@@ -134,6 +134,14 @@ metrics::Scores TrainingRun::scores_of(const engine::ValidationLoss& validated) 
              : metrics::scores_of_numbers(validated.targets, validated.predictions);
 }
 
+/// Of each task that the validation has tokens of.
+report::NamedValues TrainingRun::task_losses_of(const engine::ValidationLoss& validated) const {
+  report::NamedValues losses;
+  for (size_t i = 0; i < validated.tasks.size(); ++i)
+    if (validated.tasks[i]) losses.emplace_back(recipe_.tune.tasks.at(i).name, *validated.tasks[i]);
+  return losses;
+}
+
 /// Nothing when a signal came first: the step then owes it.
 std::optional<engine::ValidationLoss> TrainingRun::validate() {
   const InBucket validating(journal_.goodput(), Bucket::validation);
@@ -180,6 +188,7 @@ void TrainingRun::one_step() {
         last_.validation_pair_loss = validated->pair_loss;
         last_.validation_compared = compared_means(validated->told);
         last_.validation_scores = scores_of(*validated);
+        last_.validation_task_losses = task_losses_of(*validated);
         is_best = best_.observe(position_.step, validated->loss);
       } else {
         owed_ = DeferredWork{DeferredWork::What::validation, last_};

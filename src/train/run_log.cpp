@@ -78,6 +78,8 @@ void RunLog::step(const report::StepMetrics& m) {
   }
   for (const auto& [name, value] : m.validation_scores)
     events_.scalar("validation " + name, m.step, value);
+  for (const auto& [name, value] : m.validation_task_losses)
+    events_.scalar("lm loss validation/" + name, m.step, value);
   events_.flush();
 }
 

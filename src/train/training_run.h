@@ -60,6 +60,7 @@ class TrainingRun {
   bool judge(bool saving);
   std::optional<engine::ValidationLoss> validate();
   metrics::Scores scores_of(const engine::ValidationLoss& validated) const;
+  report::NamedValues task_losses_of(const engine::ValidationLoss& validated) const;
   void end_step(bool saving);
   void write_samples();
   void save();

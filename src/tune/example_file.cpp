@@ -213,6 +213,7 @@ int64_t add_examples(const ExampleLine& line, const ExampleForm& form, const Len
   for (Example& example : encode_line(line, form)) {
     if (!has_answer(example))
       throw UserError("has nothing to learn: its answer is no token of its own");
+    example.task = form.task;
     if (keep_length(example, rule, counts)) examples.push_back(std::move(example));
   }
   return std::ssize(examples) - before;

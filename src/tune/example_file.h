@@ -34,6 +34,7 @@ struct Example {
   std::optional<Target> target = {};
   std::vector<int32_t> labels = {};  // class indices of the ids, -1: none; empty: no id has one
   std::vector<int32_t> read = {};    // by an encoder, at least one; empty: there is none
+  int32_t task = -1;                 // ExampleForm::task
   bool is_read() const { return target || !labels.empty(); }
   /// Tokens of the sequence that it makes: of one that is predicted without the last.
   int64_t tokens() const { return static_cast<int64_t>(ids.size()) - (is_read() ? 0 : 1); }
@@ -56,6 +57,7 @@ struct ExampleForm {
   /// are those from `first_row` on.
   const adapters::PromptMarks* marks = nullptr;
   int64_t first_row = 0;
+  int32_t task = -1;  // of several in one run its number, which its examples get
 };
 
 /// Longest line of a file of texts.

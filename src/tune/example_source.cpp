@@ -59,6 +59,11 @@ ExampleSource::ExampleSource(const std::vector<Example>& examples,
     types_.resize(ids_.size());
     labels_.insert(labels_.end(), example.labels.begin(), example.labels.end());
     if (example.target) targets_.push_back(*example.target);
+    if (options.num_tasks > 0) {
+      MEGA_CHECK(example.task >= 0 && example.task < options.num_tasks, "task {} of {}",
+                 example.task, options.num_tasks);
+      tasks_.push_back(example.task);
+    }
     lengths.push_back(example.tokens());
     num_tokens_ += example.tokens();
   }
@@ -103,11 +108,23 @@ std::string ExampleSource::fingerprint(const data::AtWork& at_work) const {
   return "examples-" + sha.finish();
 }
 
-void ExampleSource::end_sequence(int64_t sample, const Target* target,
+std::vector<int64_t> ExampleSource::examples_of_tasks(int64_t samples) const {
+  MEGA_CHECK(!tasks_.empty() && !options_.shuffle && samples <= samples_per_epoch(), "{} samples",
+             samples);
+  std::vector<int64_t> counts(static_cast<size_t>(options_.num_tasks), 0);
+  for (const auto& sample : std::span(samples_).first(static_cast<size_t>(samples)))
+    for (const int64_t example : sample)
+      ++counts[static_cast<size_t>(tasks_[static_cast<size_t>(example)])];
+  return counts;
+}
+
+void ExampleSource::end_sequence(int64_t sample, std::optional<size_t> example,
                                  data::HostBatch& batch) const {
   batch.cu_seqlens.push_back(static_cast<int32_t>(batch.ids_T.size()));
   batch.sequence_sample.push_back(sample);
+  if (!tasks_.empty()) batch.sequence_task.push_back(example ? tasks_[*example] : -1);
   if (targets_.empty()) return;
+  const Target* const target = example ? &targets_[*example] : nullptr;
   if (numbers_) {
     batch.target_numbers.push_back(target != nullptr ? target->number : 0);
   } else {
@@ -144,7 +161,7 @@ void ExampleSource::append_sample(const SampleOrder& order, int64_t n,
        samples_[static_cast<size_t>(order.index_of(n, samples_per_epoch()))]) {
     const auto example = static_cast<size_t>(number);
     append_example(example, batch);
-    end_sequence(n, targets_.empty() ? nullptr : &targets_[example], batch);
+    end_sequence(n, example, batch);
     if (reads) append_read(read_of(example), n, encoder);
   }
   if (batch.ids_T.size() == end && encoder.ids_T.size() == read_end) return;
@@ -156,7 +173,7 @@ void ExampleSource::append_sample(const SampleOrder& order, int64_t n,
     batch.targets_T.push_back(-1);
     batch.loss_weight_T.push_back(0);
   }
-  end_sequence(n, nullptr, batch);
+  end_sequence(n, std::nullopt, batch);
   if (reads) append_read(std::vector<int32_t>(read_end - encoder.ids_T.size()), n, encoder);
 }
 

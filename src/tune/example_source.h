@@ -13,6 +13,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,6 +34,7 @@ struct ExampleSourceOptions {
   bool numbers = false;        // targets are numbers, not classes
   bool spans = false;          // or they are answer spans: the first and the last token
   int64_t encoder_length = 0;  // tokens of a sample that an encoder reads; 0: there is none
+  int64_t num_tasks = 0;       // that the examples are of, each of one; 0: there are none
 };
 
 /// UserError when an id behind the virtual tokens is none of the vocabulary's: at or above it one
@@ -47,6 +49,7 @@ class ExampleSource final : public data::BatchSource {
   int64_t sequence_length() const override { return options_.sequence_length; }
   int64_t encoder_length() const override { return options_.encoder_length; }
   int64_t samples_per_epoch() const override { return std::ssize(samples_); }
+  int64_t num_tasks() const override { return options_.num_tasks; }
   void fill(int64_t first, int64_t count, data::HostBatch& batch) const override;
   /// The same in the order of another seed.
   void fill_in_order(uint64_t seed, int64_t first, int64_t count, data::HostBatch& batch) const;
@@ -61,6 +64,9 @@ class ExampleSource final : public data::BatchSource {
   int64_t num_read() const { return std::ssize(read_ids_); }
   /// Most tokens of a sample that are.
   int64_t most_learned() const { return most_learned_; }
+  /// Examples of each task in the first `samples` samples, at most an epoch, of a source with tasks
+  /// that does not shuffle.
+  std::vector<int64_t> examples_of_tasks(int64_t samples) const;
 
  private:
   void append_sample(const SampleOrder& order, int64_t n, data::HostBatch& batch) const;
@@ -70,7 +76,7 @@ class ExampleSource final : public data::BatchSource {
         static_cast<size_t>(read_begins_[example]),
         static_cast<size_t>(read_begins_[example + 1] - read_begins_[example]));
   }
-  void end_sequence(int64_t sample, const Target* target, data::HostBatch& batch) const;
+  void end_sequence(int64_t sample, std::optional<size_t> example, data::HostBatch& batch) const;
 
   ExampleSourceOptions options_;
   std::vector<int32_t> ids_;                   // example after example
@@ -82,6 +88,7 @@ class ExampleSource final : public data::BatchSource {
   std::vector<int64_t> read_begins_;           // and where they begin
   std::vector<Target> targets_;                // of examples; empty: tokens are learned
   bool numbers_;                               // they are numbers
+  std::vector<int32_t> tasks_;                 // of examples; empty: there are none
   std::vector<std::vector<int64_t>> samples_;  // examples of each
   int64_t num_tokens_ = 0, num_learned_ = 0, most_learned_ = 0;
 };
@@ -94,6 +101,7 @@ class ReorderedSource final : public data::BatchSource {
   int64_t sequence_length() const override { return of_->sequence_length(); }
   int64_t encoder_length() const override { return of_->encoder_length(); }
   int64_t samples_per_epoch() const override { return of_->samples_per_epoch(); }
+  int64_t num_tasks() const override { return of_->num_tasks(); }
   void fill(int64_t first, int64_t count, data::HostBatch& batch) const override {
     of_->fill_in_order(seed_, first, count, batch);
   }

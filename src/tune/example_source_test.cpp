@@ -80,6 +80,38 @@ TEST(ExampleSource, PacksBothSidesOfAnEncoderDecoder) {
   EXPECT_EQ(batch.encoder.first_sample, 4);
 }
 
+TEST(ExampleSource, SequencesAreOfTheirTasks) {
+  std::vector<Example> examples = {example({1, 2, 3, 4}, 2), example({5, 6, 7}, 1),
+                                   example({1, 2, 3, 4, 5, 6, 7}, 3), example({8, 9}, 1)};
+  const auto of = std::make_shared<ExampleSource>(
+      examples, ExampleSourceOptions{.sequence_length = 6, .vocab_size = 10, .shuffle = false});
+  EXPECT_EQ(of->num_tasks(), 0);
+  EXPECT_TRUE(filled(*of, 0, 2).sequence_task.empty());
+  const int32_t tasks[] = {2, 0, 3, 2};
+  for (size_t i = 0; i < 4; ++i) examples[i].task = tasks[i];
+  const auto source = std::make_shared<ExampleSource>(
+      examples, ExampleSourceOptions{
+                    .sequence_length = 6, .vocab_size = 10, .shuffle = false, .num_tasks = 4});
+  EXPECT_EQ(source->num_tasks(), 4);
+  EXPECT_EQ(ReorderedSource(source, 1).num_tasks(), 4);
+  ASSERT_EQ(source->samples_per_epoch(), 2);
+  HostBatch batch;
+  for (int again = 0; again < 2; ++again) source->fill(0, 2, batch);  // overwrites
+  EXPECT_EQ(batch.ids_T, filled(*of, 0, 2).ids_T);
+  EXPECT_THAT(batch.cu_seqlens, ElementsAre(0, 6, 9, 11, 12));
+  EXPECT_THAT(batch.sequence_task, ElementsAre(3, 2, 0, 2));
+  EXPECT_THAT(filled(*source, 1, 1).sequence_task, ElementsAre(2, 0, 2));
+  EXPECT_THAT(source->examples_of_tasks(1), ElementsAre(0, 0, 0, 1));
+  EXPECT_THAT(source->examples_of_tasks(2), ElementsAre(1, 0, 2, 1));
+  // What fills a sample is of none.
+  const ExampleSource alone({examples[0]},
+                            {.sequence_length = 6, .vocab_size = 10, .num_tasks = 4});
+  EXPECT_THAT(filled(alone, 0, 1).sequence_task, ElementsAre(2, -1));
+  examples[0].task = -1;
+  EXPECT_THROW(ExampleSource(examples, {.sequence_length = 6, .vocab_size = 10, .num_tasks = 4}),
+               InternalError);
+}
+
 TEST(ExampleSource, TheFingerprintIsOfWhatIsReadToo) {
   const auto print = [](std::vector<int32_t> read) {
     return ExampleSource({two_sides(std::move(read), {0, 9})},

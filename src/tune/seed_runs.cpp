@@ -22,6 +22,8 @@ double lowest_if_none(double x) { return std::isnan(x) ? -HUGE_VAL : x; }
 metrics::Scores numbers_of(const SeedRun& run) {
   metrics::Scores numbers{{kLoss, run.loss}};
   numbers.insert(numbers.end(), run.scores.begin(), run.scores.end());
+  for (const auto& [name, loss] : run.task_losses)
+    numbers.emplace_back(fmt::format("{}/{}", kLoss, name), loss);
   return numbers;
 }
 
@@ -68,6 +70,7 @@ SeedRun read_seed_run(int64_t seed, const std::filesystem::path& folder, bool be
     run.step = line.step;
     run.loss = *line.validation_loss;
     run.scores = line.validation_scores;
+    run.task_losses = line.validation_task_losses;
   });
   if (run.step == 0)
     throw IntegrityError("{}: holds no validation", (folder / "metrics.jsonl").string());

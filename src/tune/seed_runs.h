@@ -25,6 +25,7 @@ struct SeedRun {
   int64_t step = 0;
   double loss = 0;
   metrics::Scores scores = {};
+  metrics::Scores task_losses = {};  // of several tasks, by name
 };
 /// The last validation that the logs of the run in `folder` hold, or with `best` the first one of
 /// the lowest loss. IntegrityError when there is none, or a line is damaged.
@@ -34,8 +35,9 @@ SeedRun read_seed_run(int64_t seed, const std::filesystem::path& folder, bool be
 /// minimum and maximum of every number over them; what is no number is below all others. The best
 /// run has the highest first score, where there are none the lowest loss; of equals that of the
 /// lower loss, then the first.
-///   {"seeds": [{"seed", "result", "step", "validation_loss", SCORE...}], "median": {...},
-///    "minimum": {...}, "maximum": {...}, "best": {"seed", "by", "result"}}
+///   {"seeds": [{"seed", "result", "step", "validation_loss", SCORE..., "validation_loss/TASK"...},
+///              ...], "median": {...}, "minimum": {...}, "maximum": {...},
+///    "best": {"seed", "by", "result"}}
 nlohmann::ordered_json comparison_of(std::span<const SeedRun> runs);
 /// The same as a table to read.
 std::string table_of(const nlohmann::ordered_json& comparison);

@@ -42,6 +42,7 @@ class SeedFiles : public FileTest {
       line.step = ++step;
       line.validation_loss = loss;
       line.validation_scores = {{"accuracy", loss / 8}};
+      line.validation_task_losses = {{"squad", loss / 2}};
       text += line.to_json_line();
     }
     return std::filesystem::path(put("metrics.jsonl", text)).parent_path();
@@ -57,11 +58,24 @@ TEST_F(SeedFiles, TheLastValidationCountsOrTheBest) {
   EXPECT_EQ(best.step, 4);
   EXPECT_EQ(best.loss, 2);
   EXPECT_THAT(best.scores, ElementsAre(std::pair<std::string, double>("accuracy", 0.25)));
+  EXPECT_THAT(best.task_losses, ElementsAre(std::pair<std::string, double>("squad", 1)));
   EXPECT_THROW(read_seed_run(5, log({}), false), IntegrityError);
 }
 
 SeedRun run_of(int64_t seed, double loss, metrics::Scores scores = {}) {
   return {seed, fmt::format("seed-{}", seed), 10, loss, std::move(scores)};
+}
+
+/// They are compared, and choose no best run.
+TEST(SeedRuns, LossesOfTasksStandBesideThatOfAll) {
+  std::vector<SeedRun> runs{run_of(1, 0.5), run_of(2, 0.25)};
+  runs[0].task_losses = {{"squad", 0.25}, {"boolq", 0.75}};
+  runs[1].task_losses = {{"squad", 0.125}, {"boolq", 0.375}};
+  const auto json = comparison_of(runs);
+  EXPECT_EQ(json["seeds"][0]["validation_loss/boolq"], 0.75);
+  EXPECT_EQ(json["minimum"]["validation_loss/squad"], 0.125);
+  EXPECT_EQ(json["best"]["seed"], 2);
+  EXPECT_EQ(json["best"]["by"], "validation_loss");
 }
 
 TEST(SeedRuns, MedianMinimumAndMaximum) {

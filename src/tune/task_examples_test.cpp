@@ -19,9 +19,15 @@ class TaskExamples : public FileTest {
                             int64_t most_tokens = 100) {
     const auto chats = chat::ChatFolder::parse({}, "folder");
     const auto form = [&](const char* text, int32_t virtual_id) {
-      return ExampleForm{tokenizer_, chats,
-                         kEnd,       FieldTemplate(*text != 0 ? text : "{input} {output}", "t"),
-                         *text != 0, {virtual_id}};
+      return ExampleForm{
+          .tokenizer = tokenizer_,
+          .chats = chats,
+          .end_id = kEnd,
+          .fields = FieldTemplate(*text != 0 ? text : "{input} {output}", "t"),
+          .only_fields = *text != 0,
+          .before = {virtual_id},
+          .task = virtual_id - 300,
+      };
     };
     const ExampleForm sum = form("{x}+{y}={z}", 300), echo = form("{x} {y}", 301),
                       open = form("", 302);
@@ -57,6 +63,7 @@ TEST_F(TaskExamples, EachIsBehindTheTokensOfItsTask) {
   EXPECT_THAT(examples[3].ids, ElementsAre(301, 'u', ' ', 'v', kEnd));
   EXPECT_THAT(of_each_, ElementsAre(1, 2, 1));
   EXPECT_EQ(counts_.lines, 4);
+  for (const Example& example : examples) EXPECT_EQ(example.task, example.ids.front() - 300);
 }
 
 /// Those that are too long are left out of a task's number too.

@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several tasks in one run, each behind virtual tokens of its own: python3 tune_tasks_test.py PROGRAM"""
 import json
+import re
 import unittest
 
 from adapter_folder import LLAMA_RECIPE
+from event_file import steps_of
 from program import ROOT, run, run_json
 from server import Server
 from tune_examples import TuneTest, examples
@@ -37,6 +39,8 @@ class TuneTasks(TuneTest):
         run("convert", "--from", cls.folder / "base", "--to", cls.model, "--format", "hf")
         cls.lines = {name: [{"text": text, "answer": answer} for text, _ in list(examples(24 + 6 * i, 1))] for i, (name, answer) in enumerate(ANSWERS.items())}
         cls.tasks = [{"name": name, "data": written(cls.folder / f"{name}.jsonl", lines), "template": TEMPLATE} for name, lines in cls.lines.items()]
+        cls.held = [{**task, "validation": written(cls.folder / f"held-{task['name']}.jsonl", cls.lines[task["name"]][:count])}
+                    for task, count in zip(cls.tasks, (7, 5))]
         cls.common = written(cls.folder / "common.jsonl", [{"taskname": name, **line} for name, lines in cls.lines.items() for line in lines])
         cls.write_recipe(f"""
 tune: {{model: {cls.model}}}
@@ -50,7 +54,6 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
         return (self.folder / out / "adapter" / task / "adapter_model.safetensors").read_bytes()
 
     def test_each_folder_is_its_tasks(self):
-        held = [{**task, "validation": written(self.folder / f"held-{task['name']}.jsonl", self.lines[task["name"]][:5])} for task in self.tasks]
         sentences = [line["text"] for line in self.lines["agree"][:10]]
         texts = [written(self.folder / f"said-{name}.jsonl", [{"text": f"{sentence} {answer}"} for sentence in sentences]) for name, answer in ANSWERS.items()]
 
@@ -62,7 +65,7 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
 
         for method, settings in METHODS.items():
             out = f"long-{method}"
-            said = self.tune_says(out, *settings, as_set(held), "train.steps=150", "train.validate_every=150")
+            said = self.tune_says(out, *settings, as_set(self.held), "train.steps=150", "train.validate_every=150")
             self.assertIn("tune.data: task agree: 24 examples", said)
             self.assertIn("tune.data: task deny: 30 examples", said)
             self.assertIn("tune.validation: task deny: 5 examples", said)
@@ -79,25 +82,74 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
             memory = self.record(out)["memory"]
             self.assertEqual(memory["planned"]["total"], memory["measured"]["total"])
 
+    def validated(self, out):
+        """Of each validation the loss over all, and that of each task."""
+        return {m["step"]: (m["validation_loss"], m.get("validation_task_losses")) for m in self.metrics(out) if "validation_loss" in m}
+
     def test_a_task_is_trained_as_if_it_were_alone(self):
         """Rows of a table get the gradients of their own task's texts, and AdamW looks at each number alone. Beside another task with as many
-        learned tokens these are half as large, which without eps moves no bit."""
-        common = ("tune.prompt_init=text", "optimizer.clip=0", "optimizer.eps=1e-30", "model.dropout=0", "train.global_batch=1", "train.micro_batch=1",
-                  "parallel.data_shards=1")
+        learned tokens these are half as large, which without eps moves no bit. Nor do neighbours in a sample move the task's validation loss."""
+        common = (*PROMPT, "tune.prompt_init=text", "optimizer.clip=0", "optimizer.eps=1e-30", "model.dropout=0", "train.global_batch=1",
+                  "train.micro_batch=1", "parallel.data_shards=1", "train.validate_every=4")
         lines = {"agree": {"text": "the cat sees the dog", "answer": "yes."}, "deny": {"text": "the man likes the bird", "answer": "yes."}}
         starts = {"agree": "yes or no", "deny": "the fish"}
-        tasks = [{"name": name, "data": written(self.folder / f"one-{name}.jsonl", [line]), "template": TEMPLATE, "prompt_text": starts[name]}
-                 for name, line in lines.items()]
-        self.tune("together", *PROMPT, *common, as_set(tasks))
+        tasks = [{**task, "data": written(self.folder / f"one-{task['name']}.jsonl", [lines[task["name"]]]), "prompt_text": starts[task["name"]]}
+                 for task in self.held]
+        said = self.tune_says("together", *common, as_set(tasks))
+        together, learned = self.validated("together"), {}
         for task in tasks:
-            self.tune(f"alone-{task['name']}", *PROMPT, *common, f"tune.data={task['data']}", f"tune.template={json.dumps(TEMPLATE)}",
-                      f"tune.prompt_text={task['prompt_text']}")
-            self.assertEqual(self.rows("together", task["name"]), self.rows(f"alone-{task['name']}"), task["name"])
+            name, out = task["name"], f"alone-{task['name']}"
+            alone = self.tune_says(out, *common, f"tune.data={task['data']}", f"tune.validation={task['validation']}",
+                                   f"tune.template={json.dumps(TEMPLATE)}", f"tune.prompt_text={task['prompt_text']}")
+            self.assertEqual(self.rows("together", name), self.rows(out), name)
+            self.assertEqual({step: (losses[name], None) for step, (_, losses) in together.items()}, self.validated(out))
+            learned[name] = int(re.search(r"tune\.validation: .* \((\d+) learned\)", alone)[1])
         self.assertNotEqual(self.rows("together", "agree"), self.rows("together", "deny"))
+        self.assertEqual(list(together), [4, 8])
+        for loss, losses in together.values():
+            self.assertEqual(list(losses), ["agree", "deny"])
+            self.assertAlmostEqual(sum(learned[name] * losses[name] for name in learned) / sum(learned.values()), loss, delta=1e-12)
+            self.assertIn(f"  validation {loss:.4f} (agree {losses['agree']:.4f}, deny {losses['deny']:.4f})  ", said)
+        events, = (self.folder / "together").glob("events.out.tfevents.*")
+        self.assertEqual(steps_of(events, "lm loss validation/deny"), [4, 8])
+        self.assertIn("validation loss of deny", (self.folder / "together/report.html").read_text())
         # In another order they are the same two.
-        self.tune("turned", *PROMPT, *common, as_set(tasks[::-1]))
+        self.tune("turned", *common, as_set(tasks[::-1]))
         for name in lines:
             self.assertEqual(self.rows("together", name), self.rows("turned", name))
+        self.assertEqual({step: losses for step, (_, losses) in self.validated("turned").items()}, {step: losses for step, (_, losses) in together.items()})
+
+    def test_a_task_without_validation_examples_has_no_loss(self):
+        named = [{key: task[key] for key in ("name", "template")} for task in self.tasks]
+        held = {"agree": self.lines["agree"][:7], "deny": self.lines["deny"][:5]}
+        settings = (*PROMPT, "train.steps=1", "train.validate_every=1")
+        self.tune("own-held", *settings, as_set(self.held))
+        for out, names in (("both-held", ("agree", "deny")), ("one-held", ("agree",))):
+            lines = written(self.folder / f"{out}.jsonl", [{"taskname": name, **line} for name in names for line in held[name]])
+            said = self.tune_says(out, *settings, as_set(named), f"tune.data={self.common}", f"tune.validation={lines}")
+            (loss, losses), = self.validated(out).values()
+            self.assertEqual(list(losses), list(names))
+            self.assertIn(f"validation {loss:.4f} ({', '.join(f'{name} {losses[name]:.4f}' for name in names)})", said)
+        self.assertEqual(self.validated("both-held"), self.validated("own-held"))
+        self.assertEqual(losses, {"agree": loss})
+
+    def test_a_validation_takes_the_first_samples(self):
+        """Nine texts of nine tokens at least do not fit into one sample of 64."""
+        names = [f"t{i}" for i in range(9)]
+        one = written(self.folder / "held-line.jsonl", self.lines["agree"][:1])
+        settings = (*PROMPT, as_set([{**self.tasks[0], "name": name, "validation": one} for name in names]), "train.steps=1", "train.validate_every=1")
+        said = self.tune_says("all-samples", *settings)
+        (_, losses), = self.validated("all-samples").values()
+        self.assertEqual(list(losses), names)
+        self.assertRegex(said, r"  validation \S+ \(t0 \S+, t1 .*, t5 \S+, 3 more\)  ")
+        self.assertNotIn("a validation takes", said)
+        said = self.tune_says("one-sample", *settings, "train.validate_samples=1")
+        (_, of_part), = self.validated("one-sample").values()
+        taken = re.findall(r"tune\.validation: task (t\d): a validation takes 1 of its 1 examples", said)
+        missing = re.findall(r"tune\.validation: task (t\d): none of its 1 examples is in the first 1 of \d+ samples", said)
+        self.assertEqual(sorted(taken + missing), names)
+        self.assertTrue(missing)
+        self.assertEqual(of_part, {name: losses[name] for name in taken})
 
     def test_a_common_file_says_the_same(self):
         named = [{key: task[key] for key in ("name", "template")} for task in self.tasks]
@@ -108,12 +160,15 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
 
     def test_no_layout_changes_a_bit(self):
         for method, settings in METHODS.items():
-            self.tune(f"{method}-1", *settings, as_set(self.tasks))
+            settings = (*settings, as_set(self.held), "train.validate_every=4")
+            self.tune(f"{method}-1", *settings)
+            self.assertEqual([set(losses) for _, losses in self.validated(f"{method}-1").values()], [set(ANSWERS)] * 2)
             for number, layout in enumerate((("parallel.tensor=2",), ("parallel.pipeline=2",), ("parallel.data=2", "parallel.zero=1"),
                                              ("parallel.tensor=2", "parallel.sequence=true", "memory.recompute=full"),
                                              ("train.micro_batch=1", "run.threads=2"))):
-                self.tune(f"{method}-x{number}", *settings, as_set(self.tasks), *layout)
+                self.tune(f"{method}-x{number}", *settings, *layout)
                 self.same(f"{method}-1", f"{method}-x{number}")
+                self.assertEqual(self.validated(f"{method}-1"), self.validated(f"{method}-x{number}"), layout)
                 for name in ANSWERS:
                     self.assertEqual(self.rows(f"{method}-1", name), self.rows(f"{method}-x{number}", name), layout)
                 memory = self.record(f"{method}-x{number}")["memory"]
@@ -121,10 +176,12 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
 
     def test_a_run_goes_on_where_it_stopped(self):
         for method, settings in METHODS.items():
-            self.tune(f"{method}-whole", *settings, as_set(self.tasks))
-            self.tune(f"{method}-part", *settings, as_set(self.tasks), "train.steps=3")
-            self.tune(f"{method}-part", *settings, as_set(self.tasks))
+            settings = (*settings, as_set(self.held), "train.validate_every=1")
+            self.tune(f"{method}-whole", *settings)
+            self.tune(f"{method}-part", *settings, "train.steps=3")
+            self.tune(f"{method}-part", *settings)
             self.same(f"{method}-whole", f"{method}-part")
+            self.assertEqual(self.validated(f"{method}-whole"), self.validated(f"{method}-part"))
         more = (*PROMPT, "train.steps=9")
         first, second = self.tasks
         self.assertIn("tune.tasks.0.name was \"agree\", is \"deny\"", self.tune("prompt-part", *more, as_set([second, first]), code=2))
