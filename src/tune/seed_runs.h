@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "config/recipe.h"
@@ -25,6 +26,8 @@ struct SeedRun {
   int64_t step = 0;
   double loss = 0;
   metrics::Scores scores = {};
+  /// Of several tasks, by name: the folder of each one's adapter, in `result`.
+  std::vector<std::pair<std::string, std::string>> adapters = {};
 };
 /// The last validation that the logs of the run in `folder` hold, or with `best` the first one of
 /// the lowest loss. IntegrityError when there is none, or a line is damaged.
@@ -35,7 +38,8 @@ SeedRun read_seed_run(int64_t seed, const std::filesystem::path& folder, bool be
 /// run has the highest first score, where there are none the lowest loss; of equals that of the
 /// lower loss, then the first.
 ///   {"seeds": [{"seed", "result", "step", "validation_loss", SCORE...}], "median": {...},
-///    "minimum": {...}, "maximum": {...}, "best": {"seed", "by", "result"}}
+///    "minimum": {...}, "maximum": {...}, "best": {"seed", "result", "by"}}
+/// Behind "result", of several tasks: "adapters": {TASK: FOLDER, ...}.
 nlohmann::ordered_json comparison_of(std::span<const SeedRun> runs);
 /// The same as a table to read.
 std::string table_of(const nlohmann::ordered_json& comparison);

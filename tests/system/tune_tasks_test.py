@@ -132,6 +132,19 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
         self.assertIn("the content of tune.tasks is not the one it began with", self.tune("prompt-part", *more, as_set([first, changed]), code=2))
         self.tune("prompt-part", *more, as_set([first, changed]), options=("--allow", "tune.tasks"))
 
+    def test_seeds_name_the_folder_of_each_task(self):
+        held = [{**task, "validation": task["data"]} for task in self.tasks]
+        settings = (*PROMPT, as_set(held), "tune.seeds=2", "train.steps=4", "train.validate_every=4")
+        said = json.loads(self.tune("seeds", *settings))
+        for one in said["seeds"]:
+            folder = self.folder / f"seeds/seed-{one['seed']}/adapter"
+            self.assertEqual(one["adapters"], {name: str(folder / name) for name in ANSWERS})
+            self.assertTrue(all((folder / name / "adapter_model.safetensors").exists() for name in ANSWERS))
+        best = next(one for one in said["seeds"] if one["seed"] == said["best"]["seed"])
+        self.assertEqual(said["best"]["adapters"], best["adapters"])
+        table = run(*self.words("seeds", *settings))
+        self.assertIn(f"is seed {best['seed']}: {best['adapters']['agree']}, {best['adapters']['deny']}\n", table)
+
     def test_virtual_tokens_stand_where_marks_are(self):
         data = self.tasks[0]["data"]
         front = ("<|VIRTUAL_PROMPT_0|>{text} {answer}", "<|VIRTUAL_PROMPT_0|>the cat sees the dog")
