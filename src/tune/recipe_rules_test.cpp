@@ -13,6 +13,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::string fault(const std::function<void(config::Recipe&)>& change) {
   config::Recipe recipe;
@@ -185,6 +186,30 @@ TEST(RecipeRules, NameWhatHasNoMeaning) {
       },
       "tune.labels has no effect without tune.objective: classify; set that, or take it out of "
       "the recipe");
+}
+
+/// Each key by the rule of its own name, not by that of a key which it begins with.
+TEST(RecipeRules, AKeyThatBeginsLikeAnotherHasItsOwnRule) {
+  EXPECT_EQ(fault([](auto& r) {
+              r.tune.method = config::TuneMethod::prompt;
+              r.tune.data.clear();
+              r.tune.tasks = {{.name = "task", .data = {"a.jsonl"}}};  // tune.task is refused here
+            }),
+            "");
+  const auto of_one = [](auto change, const std::string& key, const std::string& other) {
+    EXPECT_THAT(fault(change), AllOf(HasSubstr(" " + key + " has no effect "),
+                                     Not(HasSubstr(other + " has no effect "))));
+  };
+  of_one([](auto& r) { r.tune.virtual_tokens = 4; }, "tune.virtual_tokens",
+         "tune.virtual_token_splits");
+  of_one([](auto& r) { r.tune.splits = {20}; }, "tune.virtual_token_splits", "tune.virtual_tokens");
+  const auto once = [](auto change, const std::string& key) {
+    const std::string said = fault(change);
+    EXPECT_THAT(said, HasSubstr(key + " has no effect "));
+    EXPECT_EQ(said.find(';'), said.rfind("; take it out")) << said;
+  };
+  once([](auto& r) { r.tune.encoder_hidden = 64; }, "tune.encoder_hidden");
+  once([](auto& r) { r.tune.encoder_layers = 3; }, "tune.encoder_layers");
 }
 
 TEST(RecipeRules, OfClassesOfWordsAndOfAnswers) {
