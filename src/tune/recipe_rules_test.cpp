@@ -90,7 +90,7 @@ TEST(RecipeRules, NameWhatHasNoMeaning) {
   refused(ia3([](auto& r) {
             r.optimizer.groups = {{"*", 1.0, 0.1}};
           }),
-          "weight_decay of \"*\" draws vectors");
+          "weight_decay of \"*\" pulls vectors");
   // A classifier's head has no vectors.
   EXPECT_EQ(fault(ia3([](auto& r) {
               r.tune.objective = config::TuneObjective::classify;
@@ -101,7 +101,7 @@ TEST(RecipeRules, NameWhatHasNoMeaning) {
   refused(ia3([](auto& r) {
             r.optimizer.groups = {{"head.*", 1.0, 0.1}, {"head*", 1.0, 0.1}};
           }),
-          "weight_decay of \"head*\" draws vectors");
+          "weight_decay of \"head*\" pulls vectors");
   const auto prompt = [](auto change) {
     return [=](config::Recipe& r) {
       r.tune.method = config::TuneMethod::prompt;
