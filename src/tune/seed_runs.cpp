@@ -38,11 +38,10 @@ const SeedRun& best_of(std::span<const SeedRun> runs) {
   return *std::ranges::max_element(runs, {}, rank);
 }
 
-/// A run by its seed, and where what it learned lies: of several tasks each one's folder, too.
-Json place_of(const SeedRun& run) {
-  Json place{{"seed", run.seed}, {"result", run.result}};
-  for (const auto& [task, folder] : run.adapters) place["adapters"][task] = folder;
-  return place;
+/// Says where the result of a run is, of several tasks where each one's is, too.
+void add_result(const SeedRun& run, Json& json) {
+  json["result"] = run.result;
+  for (const auto& [task, folder] : run.adapters) json["adapters"][task] = folder;
 }
 
 std::string cell(const Json& value) {
@@ -86,7 +85,8 @@ Json comparison_of(std::span<const SeedRun> runs) {
   std::vector<std::pair<std::string, std::vector<double>>> columns;
   for (const auto& [name, value] : numbers_of(runs.front())) columns.push_back({name, {}});
   for (const SeedRun& run : runs) {
-    Json line = place_of(run);
+    Json line{{"seed", run.seed}};
+    add_result(run, line);
     line["step"] = run.step;
     const metrics::Scores numbers = numbers_of(run);
     if (numbers.size() != columns.size())
@@ -105,8 +105,9 @@ Json comparison_of(std::span<const SeedRun> runs) {
     json["maximum"][name] = values.back();
   }
   const SeedRun& best = best_of(runs);
-  json["best"] = place_of(best);
-  json["best"]["by"] = best.scores.empty() ? kLoss : best.scores.front().first;
+  json["best"] = {{"seed", best.seed},
+                  {"by", best.scores.empty() ? kLoss : best.scores.front().first}};
+  add_result(best, json["best"]);
   // What is no number is null from here on, and a folder's name text.
   return Json::parse(json.dump(-1, ' ', false, Json::error_handler_t::replace));
 }

@@ -23,11 +23,12 @@ std::vector<config::Recipe> recipes_of_seeds(const config::Recipe& recipe);
 struct SeedRun {
   int64_t seed = 0;
   std::string result;  // the folder with what was learned
+  /// Of several tasks, by name: the folder of each one's adapter, in `result`. Comparisons have
+  /// them beside "result": "adapters": {TASK: FOLDER, ...}.
+  std::vector<std::pair<std::string, std::string>> adapters = {};
   int64_t step = 0;
   double loss = 0;
   metrics::Scores scores = {};
-  /// Of several tasks, by name: the folder of each one's adapter, in `result`.
-  std::vector<std::pair<std::string, std::string>> adapters = {};
 };
 /// The last validation that the logs of the run in `folder` hold, or with `best` the first one of
 /// the lowest loss. IntegrityError when there is none, or a line is damaged.
@@ -38,8 +39,7 @@ SeedRun read_seed_run(int64_t seed, const std::filesystem::path& folder, bool be
 /// run has the highest first score, where there are none the lowest loss; of equals that of the
 /// lower loss, then the first.
 ///   {"seeds": [{"seed", "result", "step", "validation_loss", SCORE...}], "median": {...},
-///    "minimum": {...}, "maximum": {...}, "best": {"seed", "result", "by"}}
-/// Behind "result", of several tasks: "adapters": {TASK: FOLDER, ...}.
+///    "minimum": {...}, "maximum": {...}, "best": {"seed", "by", "result"}}
 nlohmann::ordered_json comparison_of(std::span<const SeedRun> runs);
 /// The same as a table to read.
 std::string table_of(const nlohmann::ordered_json& comparison);

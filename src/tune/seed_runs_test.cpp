@@ -61,7 +61,11 @@ TEST_F(SeedFiles, TheLastValidationCountsOrTheBest) {
 }
 
 SeedRun run_of(int64_t seed, double loss, metrics::Scores scores = {}) {
-  return {seed, fmt::format("seed-{}", seed), 10, loss, std::move(scores)};
+  return {.seed = seed,
+          .result = fmt::format("seed-{}", seed),
+          .step = 10,
+          .loss = loss,
+          .scores = std::move(scores)};
 }
 
 TEST(SeedRuns, MedianMinimumAndMaximum) {
