@@ -281,6 +281,8 @@ TUNE_FAULTS = [
     Fault("a key judged by the rule of one that it begins with", "src/tune/recipe_rules.cpp",
           "path.starts_with(rule.key) : path == rule.key;", "path.starts_with(rule.key) : path.starts_with(rule.key);", "tune_test",
           "RecipeRules.AKeyThatBeginsLikeAnotherHasItsOwnRule"),
+    Fault("texts of tasks passed over that nothing begins as", "src/tune/task_rules.cpp",
+          "if (!begin_with_text && with_text > 0)", "if (!begin_with_text && with_text > 9)", "tune_test", "TaskRules.EachBeginsAsItsTextOrTheCommonOne"),
     Fault("the best seed's tasks without their folders", "src/tune/seed_runs.cpp",
           'if (folders.empty()) folders.push_back(best["result"]);', 'folders.assign(1, best["result"].get<std::string>());', "tune_test", "SeedRuns.TasksHaveAFolderEach"),
     Fault("a run of tasks that is compared without their folders", "apps/training/seeds.cpp",
