@@ -20,7 +20,7 @@ void CheckpointOptions::declare(CLI::App& command) {
       .add_option("--checkpoint", path,
                   "run folder, checkpoint folder, Hugging Face folder or GGUF file")
       ->required();
-  command.add_option("--dtype", dtype, "arithmetic's storage, whatever the checkpoint's")
+  command.add_option("--dtype", dtype, "type to compute in, whatever the checkpoint is stored in")
       ->check(CLI::IsMember({"f32", "bf16", "f16"}))
       ->capture_default_str();
   command
@@ -35,7 +35,7 @@ void CheckpointOptions::declare(CLI::App& command) {
           "rounded as convert --quantize does; a file's own blocks and FP8 are held as they "
           "are without it")
       ->check(CLI::IsMember({"q8_0", "q4_0", "q4_1", "fp8"}));
-  command.add_option("--threads", threads, "of all ranks of this process; 0: all cores")
+  command.add_option("--threads", threads, "of all ranks of this process together; 0: all cores")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   command
@@ -62,8 +62,8 @@ void CheckpointOptions::declare_adapter(CLI::App& command) {
 void CheckpointOptions::declare_cache(CLI::App& command) {
   command
       .add_option("--kv-dtype", kv_dtype,
-                  "what keys and values are kept as for later tokens; q8_0: codes of 8 bits with a "
-                  "scale for 32 (default: as --dtype)")
+                  "what keys and values are kept in for later tokens; q8_0: codes of 8 bits with a "
+                  "scale for every 32 (default: as --dtype)")
       ->check(CLI::IsMember({"f32", "bf16", "f16", "q8_0"}));
 }
 
@@ -100,7 +100,7 @@ std::map<std::string, int> given_keys(const CheckpointOptions& options) {
   return keys;
 }
 
-/// The most tensor ranks up to `ranks`, and dividing it, that may share the canonical split.
+/// The largest number of tensor ranks that divides `ranks` and may share the canonical split.
 int most_tensor_ranks(int ranks, int tensor_shards) {
   for (int n = std::min(ranks, tensor_shards); n > 1; --n) {
     if (ranks % n == 0 && blocks_are_subtrees(tensor_shards, n)) return n;
@@ -115,8 +115,8 @@ parallel::Layout layout_of(const CheckpointOptions& options, int ranks, int tens
   const int fixed = std::max(tensor, 1) * std::max(pipeline, 1);
   if (ranks == 0) ranks = fixed;
   if (ranks % fixed != 0 || (tensor > 0 && pipeline > 0 && ranks != fixed)) {
-    throw UserError("{} ranks, but --set makes them parallel.tensor {} x parallel.pipeline {}",
-                    ranks, std::max(tensor, 1), std::max(pipeline, 1));
+    throw UserError("{} ranks, but --set asks for parallel.tensor {} x parallel.pipeline {}", ranks,
+                    std::max(tensor, 1), std::max(pipeline, 1));
   }
   const int rest = ranks / fixed;
   if (tensor == 0) tensor = pipeline > 0 ? rest : most_tensor_ranks(rest, tensor_shards);
@@ -135,7 +135,7 @@ parameters::StorageFormats formats_of(const CheckpointOptions& options,
   return formats;
 }
 
-/// What the options say of a model in this layout.
+/// What the options say about a model in this layout.
 inference::InferenceModel::Options laid_out(const CheckpointOptions& options,
                                             const store::ModelSource& source,
                                             const parallel::Layout& layout) {
@@ -184,7 +184,7 @@ std::unique_ptr<inference::InferenceModel> draft_beside(const CheckpointOptions&
                                                         const std::string& path,
                                                         const ModelRank& rank) {
   if (draft.require_tokenizer().to_json() != source.require_tokenizer().to_json())
-    throw UserError("--draft {}: it has another tokenizer than {}", path, options.path);
+    throw UserError("--draft {}: its tokenizer is not that of {}", path, options.path);
   return model_beside(options, draft, path, rank);
 }
 

@@ -82,7 +82,7 @@ serve::PlaceAdapter ServedAdapters::place(const std::string& name) const {
         "started; start it again",
         folders_.at(name));
   }
-  adapter->hold();  // for the engine's thread, which no file may hold up or end
+  adapter->hold();  // the engine's thread neither waits for a file nor fails by one
   return [adapter](engine::ShardedModel& model) {
     auto placed =
         std::make_shared<layers::Adapter>(model.parameters(), model.device(), adapter->ranks());

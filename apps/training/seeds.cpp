@@ -17,8 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What a run's validations said, and where its result is: its adapter (of several tasks the folder
-/// of theirs), the checkpoint of the lowest loss where one was kept, or the run.
+/// What a run's validations said, and where its result is: its adapter (of several tasks one each),
+/// the checkpoint of the lowest loss where one was kept, or the run.
 tune::SeedRun outcome_of(const config::Recipe& recipe) {
   const fs::path run = recipe.run.out;
   const auto newest = checkpoint::find_newest(run / "checkpoints", false);
@@ -27,6 +27,8 @@ tune::SeedRun outcome_of(const config::Recipe& recipe) {
   tune::SeedRun outcome = tune::read_seed_run(recipe.run.seed, run, best.has_value());
   if (best) outcome.result = best->folder().string();
   if (recipe.tune.trains_beside()) outcome.result = (run / "adapter").string();
+  for (const config::TuneTask& task : recipe.tune.tasks)
+    outcome.adapters.emplace_back(task.name, (run / "adapter" / task.name).string());
   return outcome;
 }
 

@@ -49,7 +49,7 @@ std::vector<int64_t> parse_splits(std::string_view json, const std::string& wher
   if (const auto fault = json_fault(json)) throw UserError("{}: {}", where, *fault);
   const auto parsed = nlohmann::json::parse(json);
   const auto refuse = [&] {
-    throw UserError("{}: must be {{\"{}\": [...]}}, numbers from 1 whose sum is {}", where,
+    throw UserError("{}: must be {{\"{}\": [...]}}, whole numbers from 1 whose sum is {}", where,
                     kSplitsKey, tokens);
   };
   if (!parsed.is_object() || parsed.size() != 1 || !parsed.contains(kSplitsKey)) refuse();

@@ -22,8 +22,8 @@ void TuneTask::visit(FieldVisitor& v) {
 void TuneSection::visit_virtual_tokens(FieldVisitor& v) {
   v.field(
       "virtual_tokens", virtual_tokens,
-      "how many virtual tokens stand before every text (prompt, p_tuning); of several tasks, of "
-      "each",
+      "how many virtual tokens every text has (prompt, p_tuning); with tune.tasks, the number for "
+      "each task",
       between(1, 1 << 16));
   v.field(
       "virtual_token_splits", splits,
@@ -31,8 +31,9 @@ void TuneSection::visit_virtual_tokens(FieldVisitor& v) {
       "... of the templates, in order; empty: all stand before the text",
       between(1, 1 << 16));
   v.list("tasks", tasks, "name",
-         "several tasks in one run, each with virtual tokens of its own, behind one encoder if any "
-         "(prompt, p_tuning): names, or a list of {name, data, validation, template, prompt_text}");
+         "several tasks in one run, each with virtual tokens of its own, made by one encoder if "
+         "there is one (prompt, p_tuning): names, or a list of {name, data, validation, template, "
+         "prompt_text}");
   v.field(
       "prompt_init", prompt_init,
       "their rows begin as those of tokens, drawn from the first 5,000 of the vocabulary or of a "
@@ -54,8 +55,9 @@ void TuneSection::visit(FieldVisitor& v) {
       "method", method,
       "full: all weights train; lora: low-rank factors (Hu et al. 2022); ia3: learned vectors (Liu "
       "et al. 2022); adapter: bottleneck adapters behind attention and MLP (Houlsby et al. 2019); "
-      "prompt: virtual tokens before texts (Lester et al. 2021); p_tuning: the same made by an "
-      "encoder (Liu et al. 2021); classify and dpo: full with that objective");
+      "prompt: virtual tokens before or inside texts (Lester et al. 2021); p_tuning: the same, "
+      "made "
+      "by an encoder (Liu et al. 2021); classify and dpo: full with that objective");
   v.field(
       "objective", objective,
       "sft: the answers of lines; dpo: which of two answers is preferred (Rafailov et al. 2023); "

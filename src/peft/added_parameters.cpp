@@ -31,9 +31,9 @@ std::string and_head(const TrainedHead& head) {
 
 /// As a run says how many there are.
 std::string count_of(const config::TuneSection& tune) {
-  const std::string of_each = fmt::format("{} virtual tokens", tune.virtual_tokens);
-  if (tune.tasks.empty()) return of_each;
-  return fmt::format("{} of each of {} tasks", of_each, tune.tasks.size());
+  const std::string tokens = fmt::format("{} virtual tokens", tune.virtual_tokens);
+  if (tune.tasks.empty()) return tokens;
+  return fmt::format("{} for each of {} tasks", tokens, tune.tasks.size());
 }
 
 /// Rows before texts, themselves or behind an encoder, with what a run says of them.
@@ -56,7 +56,7 @@ AddedParameters encoded_tokens(config::TuneSection tune, const models::ModelSpec
   const prompts::EncoderSpec encoder{tune.encoder, tune.encoder_hidden, tune.encoder_layers, tasks};
   const int64_t elements = prompts::trained_elements(count, width, encoder);
   return virtual_tokens(tune, spec,
-                        fmt::format("p_tuning: {}, of an encoder ({}): {} parameters",
+                        fmt::format("p_tuning: {}, made by an encoder ({}): {} parameters",
                                     count_of(tune), tune.encoder, elements),
                         [=](DType masters) { return prompts::table_of(count, encoder, masters); });
 }

@@ -13,18 +13,18 @@ namespace {
 
 using Faults = std::vector<std::string>;
 
-/// What names files, as --allow takes it: a key, or a list whose items have it.
+/// A key that names files, as --allow takes it, or a list whose items have such keys.
 struct FilesKey {
   const char* name;
-  const char* path = name;  // of one of the values, by which the rule is found
+  const char* path = name;  // of one such value, by which its rule is found
 };
 
-/// A fault when content changed behind a key that may not change freely.
+/// A fault where the content of files changed and --allow does not name their key.
 void judge_content(const FilesKey& key, bool changed, std::span<const std::string> allow,
                    Faults& faults) {
   if (!changed || config::is_allowed(key.name, allow)) return;
   faults.push_back(
-      fmt::format("the content of {} is not the one it began with: {} (--allow {} goes on)",
+      fmt::format("the content of {} is not what the run began with: {} (--allow {} goes on)",
                   key.name, config::resume_rule(key.path).reason, key.name));
 }
 
@@ -35,9 +35,9 @@ FilesKey data_key(const config::Recipe& recipe) {
   return {"tune.data"};
 }
 
-/// A fault when tuning would go on with other weights than it began with: what trains beside some
-/// is nothing without them, and what compares answers needs them to compare with; of other runs the
-/// checkpoint has all.
+/// A fault where the weights of tune.model are not those that the run began with: what trains
+/// beside weights fits these alone, and preferences are compared with what they said. --allow helps
+/// other runs only, whose checkpoints have all weights.
 void judge_base(const config::Recipe& recipe, const std::string& base, const nlohmann::json& state,
                 std::span<const std::string> allow, Faults& faults) {
   const auto recorded = state.find(base_key(recipe));
@@ -50,21 +50,20 @@ void judge_base(const config::Recipe& recipe, const std::string& base, const nlo
 }
 
 /// Whether the key says what virtual tokens begin as, in a run whose reference log-probabilities
-/// were computed behind them.
+/// were computed with them.
 bool is_compared_with(const config::Recipe& recipe, std::string_view path) {
   return recipe.compares() && recipe.tune.has_virtual_tokens() &&
          (path == "run.seed" || path == "tune.prompt_init" || path == "tune.prompt_text");
 }
 
-/// Makes faults of the changes to such keys, whatever is allowed, and takes these changes out.
+/// Makes faults of changes to such keys, whatever --allow names, and removes them from `changes`.
 void judge_beginning(const config::Recipe& recipe, std::vector<config::Difference>& changes,
                      Faults& faults) {
   for (const config::Difference& change : changes) {
     if (!is_compared_with(recipe, change.path)) continue;
     faults.push_back(
         fmt::format("{} was {}, is {}: the log-probabilities that answers are compared with were "
-                    "computed behind "
-                    "virtual tokens that began with the old value",
+                    "computed with virtual tokens that began as the old value says",
                     change.path, change.before, change.after));
   }
   std::erase_if(changes, [&](const config::Difference& change) {
@@ -72,8 +71,8 @@ void judge_beginning(const config::Recipe& recipe, std::vector<config::Differenc
   });
 }
 
-/// A fault when other tensor shards ask for other rows of a padded vocabulary than were saved: to
-/// allow the change does not make them fit.
+/// A fault where the new number of tensor shards pads the vocabulary to other rows than were saved:
+/// allowing the change would not make them fit.
 void judge_padding(const config::Recipe& before, const config::Recipe& now, int64_t vocab,
                    Faults& faults) {
   const auto rows_for = [&](const config::Recipe& recipe) {
@@ -83,8 +82,8 @@ void judge_padding(const config::Recipe& before, const config::Recipe& now, int6
   const int64_t saved = rows_for(before), asked = rows_for(now);
   if (saved == asked) return;
   faults.push_back(fmt::format(
-      "parallel.tensor_shards was {}, is {}: the vocabulary is saved with padding to {} rows, and "
-      "would have {}",
+      "parallel.tensor_shards was {}, is {}: the vocabulary was saved padded to {} rows, and would "
+      "now have {}",
       before.parallel.tensor_shards, now.parallel.tensor_shards, saved, asked));
 }
 

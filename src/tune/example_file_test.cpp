@@ -90,6 +90,12 @@ TEST_F(ExampleFile, VirtualTokensStandWhereMarksAre) {
   ASSERT_EQ(examples.size(), 1u);
   EXPECT_THAT(examples[0].ids, ElementsAre(310, 311, 'q', 'a', 312, 'b', ' ', 'r', kEnd));
   EXPECT_THAT(examples[0].learned, ElementsAre(0, 0, 0, 0, 0, 0, 1, 1, 1));
+  // Ids in place of a text are refused: none is taken for a mark. Beside it they are a field that
+  // the template does not name.
+  EXPECT_THAT(fault_of([&] { read_marked("\n{\"ids\": [300, 301], \"y\": \"r\"}"); }),
+              HasSubstr("m.jsonl:2: has no field \"x\"; examples are texts, and its \"ids\" are "
+                        "not read"));
+  EXPECT_EQ(read_marked(R"({"x": "q", "y": "r", "ids": [300]})").at(0).ids, examples[0].ids);
   EXPECT_THAT(fault_of([&] { read_marked(R"({"x": "<|VIRTUAL_PROMPT_0|>", "y": "r"})"); }),
               HasSubstr("m.jsonl:1: the text has a <|VIRTUAL_PROMPT_"));
   form.decoder_start = 1;  // an encoder reads them

@@ -71,6 +71,13 @@ ExampleLine completion(const Json& line) {
   return made;
 }
 
+/// The value of a template's field. Ids are read nowhere: those in place of texts are a mistake.
+std::string value_of(const Json& line, const std::string& field) {
+  if (member(line, field.c_str()) == nullptr && member(line, "ids") != nullptr)
+    throw UserError("has no field {:?}; examples are texts, and its \"ids\" are not read", field);
+  return text_of(line, field);
+}
+
 }  // namespace
 
 ExampleLine parse_example_line(std::string_view line, const FieldTemplate& fields, bool only) {
@@ -84,7 +91,7 @@ ExampleLine parse_example_line(const Json& line, const FieldTemplate& fields, bo
     if (line.contains("prompt") || line.contains("completion")) return completion(line);
   }
   PromptAndAnswer made =
-      fields.fill([&](const std::string& field) { return text_of(line, field); });
+      fields.fill([&](const std::string& field) { return value_of(line, field); });
   if (made.answer.empty())
     throw UserError("has an empty answer, field {:?}", fields.fields().back());
   return made;

@@ -5,7 +5,8 @@
 //   {"conversations": [{"from", "value"}, ...][, "system", "mask"]}      NeMo's chat
 //   {"prompt": [messages], "completion": [messages]}      a chat whose completion is learned
 //   {"prompt": "...", "completion": "..."}
-//   {"input": "...", "output": "..."}, or the fields of a template
+//   {"input": "...", "output": "..."}, or the fields of a template; other fields are passed over,
+//                                              but "ids" in place of these is refused
 // Any program may have written it, so nothing in it is trusted.
 #pragma once
 

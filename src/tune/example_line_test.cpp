@@ -70,9 +70,11 @@ TEST(ExampleLine, Fields) {
 TEST(ExampleLine, FaultsAreNamed) {
   using Case = std::pair<const char*, const char*>;
   for (const auto& [line, expected] :
-       {Case{"x", "is not JSON"}, Case{"[]", "is not a JSON object"},
+       {Case{"x", "is not JSON"},
+        Case{"[]", "is not a JSON object"},
         Case{R"({"input": "q"})", R"(has no field "output")"},
         Case{R"({"input": "q", "output": null})", R"(has no field "output")"},
+        Case{R"({"ids": [1, 2]})", "has no field \"input\"; examples are texts, and its \"ids\""},
         Case{R"({"input": "q", "output": []})", "that is no text"},
         Case{R"({"input": "q", "output": " "})", "empty answer, field \"output\""},
         Case{R"({"prompt": "q", "completion": ""})", "empty answer, field \"completion\""},

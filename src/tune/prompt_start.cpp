@@ -18,8 +18,8 @@ namespace {
 constexpr int64_t kCommonTokens = 5000;
 constexpr std::string_view kMark = adapters::kVirtualMark;
 
-/// Appends the tokens of a text, again and again, as many as a task has; `key`: of the recipe, that
-/// gives it.
+/// Appends the tokens of a text, over and over, as many as a task has virtual tokens; `key`: of the
+/// recipe, which gives the text.
 void append_text(const std::string& text, const std::string& key, const config::TuneSection& tune,
                  const text::Tokenizer& tokenizer, int64_t vocab, std::vector<int32_t>& ids) {
   const std::vector<int32_t> tokens = tokenizer.encode(text, true);
@@ -88,12 +88,12 @@ std::string without_virtual_mark(const std::string& text, const std::string& key
     throw UserError("recipe: {} has {}...: virtual tokens are for tune.method: prompt or p_tuning",
                     key, kMark);
   const std::string first = adapters::virtual_mark(0);
-  if (text == first) throw UserError("recipe: {} has no text behind {}", key, text);
+  if (text == first) throw UserError("recipe: {} has no text after {}", key, text);
   std::string rest = text.starts_with(first) ? text.substr(first.size()) : text;
   if (rest.find(kMark) != std::string::npos) {
     throw UserError(
-        "recipe: {}: virtual tokens stand before the text, {} at its beginning alone, unless "
-        "tune.virtual_token_splits puts them in it",
+        "recipe: {}: virtual tokens stand before the text, so {} stands at its beginning alone, "
+        "unless tune.virtual_token_splits puts them inside it",
         key, first);
   }
   return rest;
@@ -105,13 +105,15 @@ void require_virtual_marks(const std::string& text, const std::string& key, size
     const std::string wanted = adapters::virtual_mark(mark);
     if (next == std::string::npos || text.compare(next, wanted.size(), wanted) != 0) {
       throw UserError(
-          "recipe: {} has no {} where tune.virtual_token_splits, of {} marks, wants it next", key,
-          wanted, marks);
+          "recipe: {} has no {} where it is due: tune.virtual_token_splits has a number for each "
+          "of "
+          "{} marks, which stand in order",
+          key, wanted, marks);
     }
     next = text.find(kMark, next + wanted.size());
   }
   if (next != std::string::npos)
-    throw UserError("recipe: {} has a mark more than tune.virtual_token_splits, which are {}", key,
+    throw UserError("recipe: {} has more marks than tune.virtual_token_splits has numbers, {}", key,
                     marks);
 }
 
@@ -119,8 +121,9 @@ void refuse_virtual_mark(const std::string& chat_template, const std::string& ke
                          const std::string& file) {
   if (chat_template.find(kMark) == std::string::npos) return;
   throw UserError(
-      "recipe: {} {}: has {}...: virtual tokens stand before the text without a mark in a chat "
-      "template; take it out",
+      "recipe: {} {}: has {}...: with a chat template virtual tokens stand before the text, "
+      "without "
+      "a mark; take it out",
       key, file, kMark);
 }
 

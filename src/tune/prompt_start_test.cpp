@@ -166,7 +166,7 @@ TEST(VirtualMark, StandsAtTheBeginningAlone) {
       fault_of([] { without_virtual_mark("<|VIRTUAL_PROMPT_0|>{q} {a}", "tune.template", false); }),
       HasSubstr("are for tune.method: prompt"));
   EXPECT_THAT(fault_of([] { without_virtual_mark("<|VIRTUAL_PROMPT_0|>", "tune.template", true); }),
-              HasSubstr("tune.template has no text behind <|VIRTUAL_PROMPT_0|>"));
+              HasSubstr("tune.template has no text after <|VIRTUAL_PROMPT_0|>"));
 }
 
 TEST(VirtualMark, EachStandsOnceWhereTheyAreSplit) {
@@ -180,7 +180,7 @@ TEST(VirtualMark, EachStandsOnceWhereTheyAreSplit) {
   EXPECT_THAT(fault("<|VIRTUAL_PROMPT_1|><|VIRTUAL_PROMPT_0|>{a}"),
               HasSubstr("has no <|VIRTUAL_PROMPT_0|>"));
   EXPECT_THAT(fault("<|VIRTUAL_PROMPT_0|><|VIRTUAL_PROMPT_1|><|VIRTUAL_PROMPT_2|>{a}"),
-              HasSubstr("has a mark more"));
+              HasSubstr("has more marks than"));
 }
 
 TEST(VirtualMark, IsNoneOfAChatTemplate) {

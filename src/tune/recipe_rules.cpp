@@ -17,11 +17,11 @@ using config::TuneObjective;
 
 constexpr int64_t kLargestSeed = 9'000'000'000'000'000;
 
-/// A key that some recipes alone read; one that ends in '.' stands for all keys of a section.
+/// A key that only some recipes read; one that ends in '.' stands for all keys of a section.
 struct KeyRule {
   std::string_view key;
   bool (*is_read)(const config::TuneSection&);
-  std::string_view otherwise;  // behind "KEY has no effect "
+  std::string_view otherwise;  // follows "KEY has no effect "
 };
 
 bool never(const config::TuneSection&) { return false; }
@@ -48,7 +48,7 @@ constexpr std::string_view kWithoutPreferences =
     "without tune.objective: dpo; take it out of the recipe, or set that";
 
 constexpr KeyRule kKeyRules[] = {
-    // What the model to tune, or tune.data, takes the place of.
+    // What tune.model and tune.data replace.
     {"model.", never, kBesideModel},
     {"data.", never, kBesideModel},
     {"train.objective", never, kBesideModel},
@@ -57,7 +57,7 @@ constexpr KeyRule kKeyRules[] = {
     {"train.fim.", never, kBesideModel},
     {"train.spans.", never, kBesideModel},
     {"train.init", never, kBesideModel},
-    // Of objectives.
+    // What only some objectives read.
     {"tune.template", takes_template, "with tune.objective: classify; take it out of the recipe"},
     {"tune.labels", classifies, kWithoutClasses},
     {"tune.task", classifies, kWithoutClasses},
@@ -66,7 +66,7 @@ constexpr KeyRule kKeyRules[] = {
     {"tune.label_smoothing", compares, kWithoutPreferences},
 };
 
-/// The same of keys that some methods alone read: `otherwise` is these.
+/// The same for keys that only some methods read: `otherwise` names these.
 constexpr KeyRule kMethodRules[] = {
     {"tune.rank", trains_lora, "lora"},
     {"tune.alpha", trains_lora, "lora"},
@@ -85,7 +85,7 @@ constexpr KeyRule kMethodRules[] = {
     {"tune.quantize", trains_beside, "lora, ia3, adapter, prompt or p_tuning"},
 };
 
-/// Keys of which the recipe says something that nothing reads.
+/// Keys that the recipe sets and nothing reads.
 void check_keys(const config::Recipe& r, const config::Recipe& standard,
                 std::vector<std::string>& faults) {
   const auto is_broken = [&](const KeyRule& rule, const std::string& path) {
@@ -106,7 +106,7 @@ void check_keys(const config::Recipe& r, const config::Recipe& standard,
   }
 }
 
-/// Questions are answered by places in their texts, which windows hold whatever their length.
+/// An answer is a span of its text, which is cut into windows whatever its length.
 void check_questions(const config::Recipe& r, std::vector<std::string>& faults) {
   if (!r.tune.labels.empty())
     faults.emplace_back(
@@ -122,21 +122,22 @@ void check_labels(const config::Recipe& r, std::vector<std::string>& faults) {
   std::vector<std::string> labels = r.tune.labels;
   if (labels.empty())
     faults.emplace_back(
-        "tune.labels names no class; set it to their names, in the order of numbers");
+        "tune.labels names no class; set it to the names of the classes, in the order of their "
+        "numbers");
   std::ranges::sort(labels);
   if (std::ranges::adjacent_find(labels) != labels.end())
     faults.emplace_back("tune.labels names a class twice");
   if (of_tokens && labels.size() == 1)
-    faults.emplace_back("tune.task: token_classification needs two tune.labels at least");
+    faults.emplace_back("tune.task: token_classification needs at least two tune.labels");
   if (r.tune.overlong == config::Overlong::truncate && !of_tokens)
     faults.emplace_back(
-        "tune.overlong: truncate is not built for classify of whole texts; set drop or refuse");
+        "tune.overlong: truncate is not built for classes of whole texts; set drop or refuse");
 }
 
 void check_classes(const config::Recipe& r, std::vector<std::string>& faults) {
   answers(r.tune) ? check_questions(r, faults) : check_labels(r, faults);
   if (r.train.sample_every > 0)
-    faults.emplace_back("train.sample_every: a classifier continues no text; set it to 0");
+    faults.emplace_back("train.sample_every: a classifier writes no text; set it to 0");
   if (r.tune.has_virtual_tokens() || r.tune.method == TuneMethod::adapter)
     faults.push_back(fmt::format(
         "tune.objective: classify is not built with tune.method: {}; set full, lora or ia3",
@@ -154,7 +155,7 @@ void check_prompt(const config::Recipe& r, std::vector<std::string>& faults) {
     faults.emplace_back("tune.prompt_text has no effect without tune.prompt_init: text; set that");
 }
 
-/// Keys of an encoder that has nothing of the kind.
+/// Keys that say something of a part which the encoder does not have.
 void check_encoder(const config::Recipe& r, const config::Recipe& standard,
                    std::vector<std::string>& faults) {
   using enum config::PromptEncoderKind;
@@ -179,8 +180,8 @@ void check_preferences(const config::Recipe& r, std::vector<std::string>& faults
         "fields; take it out of the recipe, or give a chat template NAME.jinja");
   if (r.train.z_loss > 0)
     faults.emplace_back(
-        "train.z_loss has no meaning with tune.objective: dpo, where tokens weigh less than "
-        "nothing; set it to 0");
+        "train.z_loss has no meaning with tune.objective: dpo, where weights of tokens may be "
+        "negative; set it to 0");
 }
 
 void check_what_is_given(const config::Recipe& r, std::vector<std::string>& faults) {
@@ -193,7 +194,8 @@ void check_what_is_given(const config::Recipe& r, std::vector<std::string>& faul
   if (r.train.validate_every > 0 && !r.tune.has_validation())
     faults.emplace_back("train.validate_every needs tune.validation");
   if (r.train.validate_every == 0 && r.tune.has_validation())
-    faults.emplace_back("tune.validation has no effect with train.validate_every: 0; set that");
+    faults.emplace_back(
+        "tune.validation has no effect with train.validate_every: 0; set a number of steps");
   if (r.tune.seeds > 1 && r.train.validate_every == 0)
     faults.emplace_back(
         "tune.seeds compares validations; set train.validate_every and tune.validation");
@@ -206,7 +208,7 @@ void check_what_is_given(const config::Recipe& r, std::vector<std::string>& faul
     faults.emplace_back("tune.dora is not built with tune.dropout; set one to false or 0");
   if (r.tune.has_virtual_tokens() && r.optimizer.layer_decay != 1)
     faults.push_back(fmt::format(
-        "optimizer.layer_decay has no effect with tune.method: {}, which trains below all layers",
+        "optimizer.layer_decay has no effect with tune.method: {}, whose rows are below all layers",
         r.tune.method));
   if (r.tune.quantize != config::FrozenWeights::stored &&
       r.precision.compute == config::Compute::fp8)
@@ -219,8 +221,8 @@ void check_what_is_given(const config::Recipe& r, std::vector<std::string>& faul
   for (const config::ParameterGroup& group : r.optimizer.groups)
     if (group.weight_decay.value_or(0) > 0 && !group.match.starts_with("head."))
       faults.push_back(
-          fmt::format("optimizer.groups: weight_decay of {:?} draws vectors that begin at one to "
-                      "zero; take it out",
+          fmt::format("optimizer.groups: weight_decay of {:?} pulls vectors that begin at one "
+                      "towards zero; take it out",
                       group.match));
 }
 

@@ -13,6 +13,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::string fault(const std::function<void(config::Recipe&)>& change) {
   config::Recipe recipe;
@@ -89,7 +90,7 @@ TEST(RecipeRules, NameWhatHasNoMeaning) {
   refused(ia3([](auto& r) {
             r.optimizer.groups = {{"*", 1.0, 0.1}};
           }),
-          "weight_decay of \"*\" draws vectors");
+          "weight_decay of \"*\" pulls vectors");
   // A classifier's head has no vectors.
   EXPECT_EQ(fault(ia3([](auto& r) {
               r.tune.objective = config::TuneObjective::classify;
@@ -100,7 +101,7 @@ TEST(RecipeRules, NameWhatHasNoMeaning) {
   refused(ia3([](auto& r) {
             r.optimizer.groups = {{"head.*", 1.0, 0.1}, {"head*", 1.0, 0.1}};
           }),
-          "weight_decay of \"head*\" draws vectors");
+          "weight_decay of \"head*\" pulls vectors");
   const auto prompt = [](auto change) {
     return [=](config::Recipe& r) {
       r.tune.method = config::TuneMethod::prompt;
@@ -185,6 +186,30 @@ TEST(RecipeRules, NameWhatHasNoMeaning) {
       },
       "tune.labels has no effect without tune.objective: classify; set that, or take it out of "
       "the recipe");
+}
+
+/// Each key by the rule of its own name, not by that of a key which it begins with.
+TEST(RecipeRules, AKeyThatBeginsLikeAnotherHasItsOwnRule) {
+  EXPECT_EQ(fault([](auto& r) {
+              r.tune.method = config::TuneMethod::prompt;
+              r.tune.data.clear();
+              r.tune.tasks = {{.name = "task", .data = {"a.jsonl"}}};  // tune.task is refused here
+            }),
+            "");
+  const auto of_one = [](auto change, const std::string& key, const std::string& other) {
+    EXPECT_THAT(fault(change), AllOf(HasSubstr(" " + key + " has no effect "),
+                                     Not(HasSubstr(other + " has no effect "))));
+  };
+  of_one([](auto& r) { r.tune.virtual_tokens = 4; }, "tune.virtual_tokens",
+         "tune.virtual_token_splits");
+  of_one([](auto& r) { r.tune.splits = {20}; }, "tune.virtual_token_splits", "tune.virtual_tokens");
+  const auto once = [](auto change, const std::string& key) {
+    const std::string said = fault(change);
+    EXPECT_THAT(said, HasSubstr(key + " has no effect "));
+    EXPECT_EQ(said.find(';'), said.rfind("; take it out")) << said;
+  };
+  once([](auto& r) { r.tune.encoder_hidden = 64; }, "tune.encoder_hidden");
+  once([](auto& r) { r.tune.encoder_layers = 3; }, "tune.encoder_layers");
 }
 
 TEST(RecipeRules, OfClassesOfWordsAndOfAnswers) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tune/seed_runs.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -38,6 +38,12 @@ const SeedRun& best_of(std::span<const SeedRun> runs) {
     return std::pair(score, std::isnan(run.loss) ? -HUGE_VAL : -run.loss);
   };
   return *std::ranges::max_element(runs, {}, rank);
+}
+
+/// Says where the result of a run is, of several tasks where each one's is, too.
+void add_result(const SeedRun& run, Json& json) {
+  json["result"] = run.result;
+  for (const auto& [task, folder] : run.adapters) json["adapters"][task] = folder;
 }
 
 std::string cell(const Json& value) {
@@ -82,7 +88,9 @@ Json comparison_of(std::span<const SeedRun> runs) {
   std::vector<std::pair<std::string, std::vector<double>>> columns;
   for (const auto& [name, value] : numbers_of(runs.front())) columns.push_back({name, {}});
   for (const SeedRun& run : runs) {
-    Json line{{"seed", run.seed}, {"result", run.result}, {"step", run.step}};
+    Json line{{"seed", run.seed}};
+    add_result(run, line);
+    line["step"] = run.step;
     const metrics::Scores numbers = numbers_of(run);
     if (numbers.size() != columns.size())
       throw IntegrityError("{}: its validation has other scores than that of {}", run.result,
@@ -101,8 +109,8 @@ Json comparison_of(std::span<const SeedRun> runs) {
   }
   const SeedRun& best = best_of(runs);
   json["best"] = {{"seed", best.seed},
-                  {"by", best.scores.empty() ? kLoss : best.scores.front().first},
-                  {"result", best.result}};
+                  {"by", best.scores.empty() ? kLoss : best.scores.front().first}};
+  add_result(best, json["best"]);
   // What is no number is null from here on, and a folder's name text.
   return Json::parse(json.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
@@ -127,8 +135,11 @@ std::string table_of(const Json& comparison) {
     text += '\n';
   }
   const Json& best = comparison.at("best");
+  std::vector<std::string> folders;
+  for (const Json& folder : best.value("adapters", Json::object())) folders.push_back(folder);
+  if (folders.empty()) folders.push_back(best["result"]);
   return text + fmt::format("the best by {} is seed {}: {}\n", best["by"].get<std::string>(),
-                            best["seed"].get<int64_t>(), best["result"].get<std::string>());
+                            best["seed"].get<int64_t>(), fmt::join(folders, ", "));
 }
 
 }  // namespace megalith::tune

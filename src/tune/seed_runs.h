@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "config/recipe.h"
@@ -22,6 +23,9 @@ std::vector<config::Recipe> recipes_of_seeds(const config::Recipe& recipe);
 struct SeedRun {
   int64_t seed = 0;
   std::string result;  // the folder with what was learned
+  /// Of several tasks, by name: the folder of each one's adapter, in `result`. Comparisons have
+  /// them beside "result": "adapters": {TASK: FOLDER, ...}.
+  std::vector<std::pair<std::string, std::string>> adapters = {};
   int64_t step = 0;
   double loss = 0;
   metrics::Scores scores = {};

@@ -63,7 +63,11 @@ TEST_F(SeedFiles, TheLastValidationCountsOrTheBest) {
 }
 
 SeedRun run_of(int64_t seed, double loss, metrics::Scores scores = {}) {
-  return {seed, fmt::format("seed-{}", seed), 10, loss, std::move(scores)};
+  return {.seed = seed,
+          .result = fmt::format("seed-{}", seed),
+          .step = 10,
+          .loss = loss,
+          .scores = std::move(scores)};
 }
 
 /// They are compared, and choose no best run.
@@ -96,6 +100,20 @@ TEST(SeedRuns, MedianMinimumAndMaximum) {
   EXPECT_THAT(table, HasSubstr("2          10           0.2500    0.5000  0.7500\n"));
   EXPECT_THAT(table, HasSubstr("median                  0.3750    0.6250  0.7500\n"));
   EXPECT_THAT(table, HasSubstr("the best by accuracy is seed 1: seed-1\n"));
+}
+
+/// Of several tasks each has an adapter, and no folder is that of all.
+TEST(SeedRuns, TasksHaveAFolderEach) {
+  std::vector<SeedRun> runs{run_of(1, 2), run_of(2, 1)};
+  for (SeedRun& run : runs)
+    run.adapters = {{"squad", run.result + "/squad"}, {"boolq", run.result + "/boolq"}};
+  const auto json = comparison_of(runs);
+  EXPECT_EQ(json["seeds"][0].dump(),
+            R"({"seed":1,"result":"seed-1","adapters":{"squad":"seed-1/squad",)"
+            R"("boolq":"seed-1/boolq"},"step":10,"validation_loss":2.0})");
+  EXPECT_EQ(json["best"]["adapters"], json["seeds"][1]["adapters"]);
+  EXPECT_THAT(table_of(json),
+              HasSubstr("the best by validation_loss is seed 2: seed-2/squad, seed-2/boolq\n"));
 }
 
 TEST(SeedRuns, TheBestHasTheHighestScoreOrTheLowestLoss) {

@@ -14,7 +14,7 @@ namespace {
 
 constexpr char kTaskKey[] = "taskname";
 
-/// What is in no field of the template would be lost without a word.
+/// What the template has no field for would be lost silently.
 void require_fields(const LineJson& line, const TaskForm& task) {
   const std::vector<std::string>& fields = task.form.fields.fields();
   for (const auto& [key, value] : line.items()) {
@@ -31,7 +31,7 @@ TaskForm& task_of(const LineJson& line, std::span<TaskForm> tasks) {
   if (found == tasks.end()) {
     std::vector<std::string> names;
     for (const TaskForm& task : tasks) names.push_back(task.name);
-    throw UserError("has the {} {:?}, which is not here: {}", kTaskKey, name,
+    throw UserError("has an unknown {} {:?}; known here: {}", kTaskKey, name,
                     fmt::join(names, ", "));
   }
   if (found->form.only_fields) require_fields(line, *found);

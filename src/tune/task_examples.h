@@ -18,9 +18,9 @@ struct TaskForm {
   int64_t examples = 0;  // that were kept
 };
 
-/// As read_examples(), of lines whose "taskname" names one of the tasks; where there is one task,
-/// lines need not. A line that has the name, and whose task has a template, has no other keys than
-/// the template's fields. Counts the examples of each task; that one has none is no error.
+/// Like read_examples(), for lines whose "taskname" names one of the tasks; with a single task they
+/// need not name it. A line that names a task which has a template may have no other keys than the
+/// fields of that template. Counts the examples of each task; a task without any is no error.
 std::vector<Example> read_task_examples(const std::vector<std::string>& files,
                                         std::span<TaskForm> tasks, const LengthRule& rule,
                                         ExampleCounts& counts);

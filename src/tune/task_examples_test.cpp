@@ -89,7 +89,7 @@ TEST_F(TaskExamples, OfOneTaskLinesNeedNoName) {
                 .size(),
             2u);
   EXPECT_THAT(fault(R"({"x": "q", "y": "r", "taskname": "sum"})", 1, 1),
-              EndsWith("a.jsonl:1: has the taskname \"sum\", which is not here: echo"));
+              EndsWith("a.jsonl:1: has an unknown taskname \"sum\"; known here: echo"));
 }
 
 TEST_F(TaskExamples, FaultsNameFileAndLine) {
@@ -97,7 +97,7 @@ TEST_F(TaskExamples, FaultsNameFileAndLine) {
   EXPECT_THAT(fault(good + R"({"x": "q", "y": "r"})"),
               EndsWith("a.jsonl:2: has no field \"taskname\""));
   EXPECT_THAT(fault(good + R"({"taskname": "Echo", "x": "q", "y": "r"})"),
-              EndsWith("a.jsonl:2: has the taskname \"Echo\", which is not here: sum, echo, open"));
+              EndsWith("a.jsonl:2: has an unknown taskname \"Echo\"; known here: sum, echo, open"));
   EXPECT_THAT(fault(good + R"({"taskname": ["echo"], "x": "q", "y": "r"})"),
               HasSubstr("a.jsonl:2: has a field \"taskname\" that is no text"));
   EXPECT_THAT(fault(good + R"({"taskname": "echo", "x": "q", "y": "r", "z": "s"})"),

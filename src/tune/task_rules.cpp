@@ -15,7 +15,7 @@ using Faults = std::vector<std::string>;
 
 constexpr int64_t kMostRows = 1 << 16, kLongestName = 128;
 
-/// It becomes that of a folder.
+/// It becomes the name of a folder.
 bool is_name(const std::string& name) {
   return !name.empty() && std::ssize(name) <= kLongestName && name.front() != '.' &&
          std::ranges::all_of(name, [](unsigned char c) {
@@ -29,13 +29,13 @@ void check_names(const std::vector<TuneTask>& tasks, Faults& faults) {
     if (!is_name(task.name))
       faults.push_back(
           fmt::format("tune.tasks: {:?} is no name of a task; names have up to {} letters, digits, "
-                      "'_', '-' and '.'",
+                      "'_', '-' and '.', and do not begin with '.'",
                       task.name, kLongestName));
     names.push_back(task.name);
   }
   std::ranges::sort(names);
   if (const auto twice = std::ranges::adjacent_find(names); twice != names.end())
-    faults.push_back(fmt::format("tune.tasks has two tasks of the name {:?}", *twice));
+    faults.push_back(fmt::format("tune.tasks has two tasks named {:?}", *twice));
 }
 
 /// Files are those of the tasks, or common ones.
@@ -58,7 +58,7 @@ void check_files(const config::TuneSection& tune, Faults& faults) {
                       task.name));
 }
 
-/// What the rows of each begin as.
+/// The texts whose tokens the rows of each task begin as.
 void check_texts(const config::TuneSection& tune, Faults& faults) {
   const auto with_text = std::ranges::count_if(
       tune.tasks, [](const TuneTask& task) { return !task.prompt_text.empty(); });
@@ -73,13 +73,16 @@ void check_texts(const config::TuneSection& tune, Faults& faults) {
   const bool have_all = with_text == std::ssize(tune.tasks);
   if (begin_with_text && tune.prompt_text.empty() && !have_all)
     faults.emplace_back(
-        "tune.prompt_init: text needs prompt_text of each of tune.tasks, or tune.prompt_text");
+        "tune.prompt_init: text needs prompt_text in each of tune.tasks, or tune.prompt_text");
   if (begin_with_text && !tune.prompt_text.empty() && have_all)
     faults.emplace_back(
-        "tune.prompt_text has no effect beside prompt_text of each of tune.tasks; take it out of "
+        "tune.prompt_text has no effect beside prompt_text in each of tune.tasks; take it out of "
         "the recipe");
-  if (!begin_with_text && (with_text > 0 || !tune.prompt_text.empty()))
+  if (!begin_with_text && !tune.prompt_text.empty())
     faults.emplace_back("tune.prompt_text has no effect without tune.prompt_init: text; set that");
+  if (!begin_with_text && with_text > 0)
+    faults.emplace_back(
+        "tune.tasks: prompt_text has no effect without tune.prompt_init: text; set that");
 }
 
 }  // namespace

@@ -64,10 +64,10 @@ TEST(TaskRules, NamesAreThoseOfFolders) {
        {std::string(), std::string(".."), std::string(".a"), std::string("a/b"), std::string("a b"),
         std::string("\xc3\xa9"), std::string(129, 'a')})
     EXPECT_THAT(fault_of_tasks([&](auto& r) { r.tune.tasks[0].name = name; }),
-                HasSubstr("is no name of a task"))
+                AllOf(HasSubstr("is no name of a task"), HasSubstr("do not begin with '.'")))
         << name;
   EXPECT_THAT(fault_of_tasks([](auto& r) { r.tune.tasks[1].name = "squad"; }),
-              HasSubstr("two tasks of the name \"squad\""));
+              HasSubstr("two tasks named \"squad\""));
 }
 
 TEST(TaskRules, EachBeginsAsItsTextOrTheCommonOne) {
@@ -84,12 +84,16 @@ TEST(TaskRules, EachBeginsAsItsTextOrTheCommonOne) {
   EXPECT_EQ(texts(PromptInit::text, "", "a", "b"), "");
   EXPECT_EQ(texts(PromptInit::text, "c", "a", ""), "");
   EXPECT_EQ(texts(PromptInit::text, "c", "", ""), "");
-  EXPECT_THAT(texts(PromptInit::text, "", "a", ""), HasSubstr("needs prompt_text of each"));
+  EXPECT_THAT(texts(PromptInit::text, "", "a", ""), HasSubstr("needs prompt_text in each"));
   EXPECT_THAT(texts(PromptInit::text, "c", "a", "b"),
-              HasSubstr("tune.prompt_text has no effect beside prompt_text of each"));
-  for (const auto& [common, own] : {std::pair("c", ""), std::pair("", "a")})
-    EXPECT_THAT(texts(PromptInit::random, common, own, ""),
-                HasSubstr("tune.prompt_text has no effect without tune.prompt_init: text"));
+              HasSubstr("tune.prompt_text has no effect beside prompt_text in each"));
+  const auto unread = [](const char* key) {
+    return HasSubstr(std::string(key) + " has no effect without tune.prompt_init: text");
+  };
+  const auto common = unread("tune.prompt_text"), own = unread("tune.tasks: prompt_text");
+  EXPECT_THAT(texts(PromptInit::random, "c", "", ""), AllOf(common, Not(own)));
+  EXPECT_THAT(texts(PromptInit::random, "", "a", ""), AllOf(own, Not(common)));
+  EXPECT_THAT(texts(PromptInit::random, "c", "", "a"), AllOf(own, common));
   EXPECT_THAT(fault_of_tasks([](auto& r) {
                 r.tune.method = config::TuneMethod::p_tuning;
                 r.tune.tasks[0].prompt_text = "a";

@@ -69,7 +69,7 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
             self.assertIn("tune.data: task agree: 24 examples", said)
             self.assertIn("tune.data: task deny: 30 examples", said)
             self.assertIn("tune.validation: task deny: 5 examples", said)
-            self.assertIn(f"{TOKENS} virtual tokens of each of 2 tasks", said)
+            self.assertIn(f"{TOKENS} virtual tokens for each of 2 tasks", said)
             self.assertFalse((self.folder / out / "adapter/adapter_config.json").exists())
             for name in ANSWERS:
                 adapter = self.folder / out / "adapter" / name
@@ -187,8 +187,21 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
         self.assertIn("tune.tasks.0.name was \"agree\", is \"deny\"", self.tune("prompt-part", *more, as_set([second, first]), code=2))
         self.assertIn("tune.tasks.2.name was absent", self.tune("prompt-part", *more, as_set([first, second, {**first, "name": "third"}]), code=2))
         changed = {**second, "data": written(self.folder / "changed.jsonl", self.lines["deny"][1:])}
-        self.assertIn("the content of tune.tasks is not the one it began with", self.tune("prompt-part", *more, as_set([first, changed]), code=2))
+        self.assertIn("the content of tune.tasks is not what the run began with", self.tune("prompt-part", *more, as_set([first, changed]), code=2))
         self.tune("prompt-part", *more, as_set([first, changed]), options=("--allow", "tune.tasks"))
+
+    def test_seeds_name_the_folder_of_each_task(self):
+        held = [{**task, "validation": task["data"]} for task in self.tasks]
+        settings = (*PROMPT, as_set(held), "tune.seeds=2", "train.steps=4", "train.validate_every=4")
+        said = json.loads(self.tune("seeds", *settings))
+        for one in said["seeds"]:
+            folder = self.folder / f"seeds/seed-{one['seed']}/adapter"
+            self.assertEqual(one["adapters"], {name: str(folder / name) for name in ANSWERS})
+            self.assertTrue(all((folder / name / "adapter_model.safetensors").exists() for name in ANSWERS))
+        best = next(one for one in said["seeds"] if one["seed"] == said["best"]["seed"])
+        self.assertEqual(said["best"]["adapters"], best["adapters"])
+        table = run(*self.words("seeds", *settings))
+        self.assertIn(f"is seed {best['seed']}: {best['adapters']['agree']}, {best['adapters']['deny']}\n", table)
 
     def test_virtual_tokens_stand_where_marks_are(self):
         data = self.tasks[0]["data"]
@@ -272,22 +285,22 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
         for overrides, expected in (
                 (("tune.method=lora", as_set(self.tasks)), "tune.tasks has no effect with tune.method: lora"),
                 ((*PROMPT, as_set(self.tasks), "tune.objective=dpo"), "tune.tasks is not built with tune.objective: dpo"),
-                ((*PROMPT, as_set([first, first])), "two tasks of the name \"agree\""),
+                ((*PROMPT, as_set([first, first])), "two tasks named \"agree\""),
                 ((*PROMPT, as_set([{**first, "name": "../agree"}])), "\"../agree\" is no name of a task"),
                 ((*PROMPT, as_set([first, {"name": "deny"}])), "task \"deny\" names no file of examples"),
                 ((*PROMPT, as_set(self.tasks), f"tune.data={self.common}"), "both name files"),
                 ((*PROMPT, as_set(self.tasks), "train.sample_every=2"), "train.sample_every: its prompts are of none of tune.tasks"),
-                ((*PROMPT, as_set(self.tasks), "tune.prompt_init=text"), "tune.prompt_init: text needs prompt_text of each of tune.tasks"),
+                ((*PROMPT, as_set(self.tasks), "tune.prompt_init=text"), "tune.prompt_init: text needs prompt_text in each of tune.tasks"),
                 ((*PROMPT, as_set([first, {**second, "template": "{text} <|VIRTUAL_PROMPT_0|>{answer}"}])),
                  "tune.tasks.1.template: virtual tokens stand before the text"),
                 ((*PROMPT, as_set([first, {**second, "template": "{answer}."}])), "tune.tasks.1.template \"{answer}.\": does not end with the {field}"),
                 ((*PROMPT, as_set([{**first, "label": "x"}])), "tune.tasks.0.label"),
                 ((*PROMPT, as_set(self.tasks), "tune.virtual_token_splits=[4, 3]"), "must be whole numbers whose sum is 6"),
                 ((*PROMPT, as_set(self.tasks), "tune.virtual_token_splits=[4, 2]"), "recipe: tune.tasks.0.template has no <|VIRTUAL_PROMPT_1|>"),
-                ((*PROMPT, named, f"tune.data={unknown}"), "unknown.jsonl:2: has the taskname \"Deny\", which is not here: agree, deny"),
+                ((*PROMPT, named, f"tune.data={unknown}"), "unknown.jsonl:2: has an unknown taskname \"Deny\"; known here: agree, deny"),
                 ((*PROMPT, named, f"tune.data={extra}"), "extra.jsonl:1: has a field \"note\", which the template of task \"deny\" has no place for"),
                 ((*PROMPT, named, f"tune.data={one}"), "recipe: tune.data: no example of task \"deny\""),
-                ((*PROMPT, as_set([first, wrong])), "one.jsonl:1: has the taskname \"agree\", which is not here: deny")):
+                ((*PROMPT, as_set([first, wrong])), "one.jsonl:1: has an unknown taskname \"agree\"; known here: deny")):
             self.assertIn(expected, self.tune("refused", *overrides, code=2))
         self.assertFalse((self.folder / "refused/checkpoints").exists())
 

@@ -183,7 +183,7 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
             for allowed in ((), ("--allow", change.partition("=")[0])):
                 said = self.tune(f"prefers-{name}-7", *settings, *self.dpo, "train.steps=6", "train.validate_every=4", f"tune.validation={self.held_pairs}",
                                  "run.seed=7", change, options=allowed, code=2)
-                self.assertIn("were computed behind virtual tokens that began with the old value", said)
+                self.assertIn("were computed with virtual tokens that began as the old value says", said)
                 self.assertNotIn("--allow", said)
         # What was kept of virtual tokens that begin otherwise is of no use.
         out = "prefers-begun"
@@ -405,12 +405,12 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
         self.assertIn("tune.virtual_tokens", self.tune("prompt-part", *PROMPT, "train.steps=9", "tune.virtual_tokens=7", code=2))
         self.assertIn("tune.encoder_hidden", self.tune("mlp-part", *MLP, "train.steps=9", "tune.encoder_hidden=25", code=2))
         # All weights have moved from where they began, which is no silent matter either.
-        self.assertIn("the content of tune.model is not the one it began with",
+        self.assertIn("the content of tune.model is not what the run began with",
                       self.tune("full-part", "train.steps=9", f"tune.model={other}", code=2))
         self.tune("full-part", "train.steps=9", f"tune.model={other}", options=("--allow", "tune.model"))
         changed = self.folder / "changed.jsonl"
         changed.write_text(self.data.read_text().replace("cat", "dog", 1))
-        self.assertIn("the content of tune.data is not the one it began with",
+        self.assertIn("the content of tune.data is not what the run began with",
                       self.tune("full-whole", "train.steps=9", f"tune.data={changed}", code=2))
         # A model in the run's own folder would be moved away.
         self.assertIn("--restart moves tune.model",
@@ -491,7 +491,7 @@ parallel: {{tensor_shards: 2, data_shards: 2}}
                 ((*PROMPT, "tune.prompt_init=text"), "tune.prompt_init: text needs tune.prompt_text"),
                 ((*PROMPT, "tune.rank=2"), "tune.rank has no effect with tune.method: prompt"),
                 ((*PROMPT, 'tune.template="{prompt}<|VIRTUAL_PROMPT_0|> {completion}"'), "virtual tokens stand before the text"),
-                ((*PROMPT, 'tune.template="<|VIRTUAL_PROMPT_0|>"'), "tune.template has no text behind <|VIRTUAL_PROMPT_0|>"),
+                ((*PROMPT, 'tune.template="<|VIRTUAL_PROMPT_0|>"'), "tune.template has no text after <|VIRTUAL_PROMPT_0|>"),
                 ((*PROMPT, f"tune.template={marked}"), "marked.jinja: has <|VIRTUAL_PROMPT_"),
                 ((*PROMPT, "tune.virtual_tokens=63"), "tune.virtual_tokens 63 leaves no room in the context of"),
                 ((*PROMPT, "tune.virtual_tokens=62"), "no example that fits into a sample of 64 tokens"),
