@@ -122,8 +122,14 @@ bool TrainingRun::judge(bool saving) {
   return !spike || !rewind();
 }
 
-/// Scores of a validation of classes or regression values; nothing for other heads.
+int64_t TrainingRun::validation_samples() const {
+  return std::min(recipe_.train.validate_samples, inputs_.validation->samples_per_epoch());
+}
+
+/// Scores of a validation of classes, regression values or answers; nothing for other heads.
 metrics::Scores TrainingRun::scores_of(const engine::ValidationLoss& validated) const {
+  if (inputs_.spans.scores)
+    return inputs_.spans.scores(validation_samples(), validated.kept_of_spans);
   if (validated.targets.empty()) return {};
   const layers::HeadSpec& head = settings_.model.head;
   if (head.kind == layers::HeadKind::token_classification)
@@ -137,10 +143,9 @@ metrics::Scores TrainingRun::scores_of(const engine::ValidationLoss& validated) 
 /// Nothing when a signal came first: the step then owes it.
 std::optional<engine::ValidationLoss> TrainingRun::validate() {
   const InBucket validating(journal_.goodput(), Bucket::validation);
-  const int64_t samples =
-      std::min(recipe_.train.validate_samples, inputs_.validation->samples_per_epoch());
-  return engine::validation_loss(*engine_, *inputs_.validation, samples,
-                                 [this] { return told_to_stop(); });
+  return engine::validation_loss(
+      *engine_, *inputs_.validation, validation_samples(), [this] { return told_to_stop(); },
+      inputs_.spans.keep);
 }
 
 /// A save in the background is complete at most one step later, so no more than checkpoint.every of

@@ -58,6 +58,7 @@ class TrainingRun {
   void one_step();
   report::StepMetrics train_step();
   bool judge(bool saving);
+  int64_t validation_samples() const;
   std::optional<engine::ValidationLoss> validate();
   metrics::Scores scores_of(const engine::ValidationLoss& validated) const;
   void end_step(bool saving);
