@@ -140,6 +140,15 @@ metrics::Scores TrainingRun::scores_of(const engine::ValidationLoss& validated) 
              : metrics::scores_of_numbers(validated.targets, validated.predictions);
 }
 
+/// Whether the step's validation is the best so far, by the recipe's number.
+bool TrainingRun::is_best(double loss, const metrics::Scores& scores) {
+  if (best_.is_by_loss()) return best_.observe(position_.step, loss);
+  const auto found = std::ranges::find(scores, best_.by(), &metrics::Scores::value_type::first);
+  if (found == scores.end())
+    throw UserError("recipe: train.best_by: validations give no {}; set it to loss", best_.by());
+  return best_.observe(position_.step, found->second);
+}
+
 /// Nothing when a signal came first: the step then owes it.
 std::optional<engine::ValidationLoss> TrainingRun::validate() {
   const InBucket validating(journal_.goodput(), Bucket::validation);
@@ -176,7 +185,7 @@ void TrainingRun::one_step() {
   journal_.goodput().enter(Bucket::logging);
   advance();
   if (!owed && !judge(saving)) return;
-  bool is_best = false;
+  bool saves_best = false;
   if (!owed || owed->what == DeferredWork::What::validation) {
     if (inputs_.validation != nullptr && due(recipe_.train.validate_every)) {
       const std::optional<engine::ValidationLoss> validated = validate();
@@ -185,7 +194,7 @@ void TrainingRun::one_step() {
         last_.validation_pair_loss = validated->pair_loss;
         last_.validation_compared = compared_means(validated->told);
         last_.validation_scores = scores_of(*validated);
-        is_best = best_.observe(position_.step, validated->loss);
+        saves_best = is_best(validated->loss, last_.validation_scores);
       } else {
         owed_ = DeferredWork{DeferredWork::What::validation, last_};
         return;
@@ -203,7 +212,7 @@ void TrainingRun::one_step() {
   }
   const bool is_regular =
       recipe_.checkpoint.every > 0 && position_.step % recipe_.checkpoint.every == 0;
-  if (is_regular || (is_best && recipe_.checkpoint.keep_best)) save();
+  if (is_regular || (saves_best && recipe_.checkpoint.keep_best)) save();
   advance();
 }
 
