@@ -215,12 +215,19 @@ void say_read(const tune::ExampleSource& source, const tune::LengthRule& rule) {
             percent_full(source, source.num_read(), rule.most_read));
 }
 
-/// How many questions a validation scores.
+/// How many questions a validation scores. UserError where it has to score some, and can't.
 void say_scored(const tune::AnswerJudge& judge, const tune::ExampleSource& source,
                 const config::Recipe& recipe) {
   const int64_t samples = std::min(recipe.train.validate_samples, source.samples_per_epoch());
   const int64_t scored = std::ssize(judge.whole_questions(samples));
   if (scored == judge.num_questions()) return;
+  if (scored == 0 && recipe.train.best_by != config::BestBy::loss) {
+    throw UserError(
+        "recipe: train.best_by: {} is of questions, and the first {} of {} samples have no "
+        "question "
+        "whole; set a larger train.validate_samples",
+        recipe.train.best_by, samples, source.samples_per_epoch());
+  }
   log::warning(
       "tune.validation: {} of {} questions are scored, those whose windows are all in the first {} "
       "of {} samples (train.validate_samples)",

@@ -197,10 +197,33 @@ class Answers(Marks):
                   for number, files in enumerate((both, f"[{self.held}, {other}]"))]
         self.assertEqual(scores[0], scores[1])
 
+    def test_the_best_is_by_a_score(self):
+        best_by = (*self.settings, "train.validate_every=8", "train.best_by=f1", "train.early_stopping=3", "checkpoint.keep_best=true")
+        self.tune("best", *best_by)
+        scores = [(line["validation_scores"]["f1"], line["step"]) for line in self.metrics("best") if "validation_scores" in line]
+        highest = max(score for score, _ in scores)
+        step = next(step for score, step in scores if score == highest)
+        best = json.loads((self.folder / "best/run.json").read_text())["best"]
+        self.assertEqual(best, {"step": step, "f1": highest, "checkpoint": f"checkpoints/step-{step:08}"})
+        self.assertTrue((self.folder / "best" / best["checkpoint"]).is_dir())
+        said = run_json("evaluate", "answers", "--checkpoint", self.folder / "best" / best["checkpoint"], "--input", self.held, "--length", 16, "--stride", 6,
+                        "--threads", 1)
+        self.assertEqual(said["metrics"]["f1"], highest)
+        self.assertEqual(self.tune("best", *best_by)["status"], "already finished")
+        self.assertIn("train.best_by was f1, is loss", self.tune("best", *best_by, "train.best_by=loss", "train.steps=90", code=2))
+        for overrides, expected in (
+                (("train.best_by=accuracy",), "validations of this recipe give no accuracy; set one of loss, exact_match, f1"),
+                (("train.best_by=f1", "train.validate_samples=1"), "have no question whole; set a larger train.validate_samples"),
+                (("train.best_by=rouge",), "exact_match")):
+            self.assertIn(expected, self.tune("no", *self.settings, *overrides, code=2))
+
     def test_seeds_are_compared_by_answers(self):
         said = self.tune("seeds", *self.settings, "tune.seeds=2", "train.steps=2", "train.validate_every=2")
         self.assertEqual(said["best"]["by"], "exact_match")
         self.assertIn("f1", said["median"])
+        again = self.tune("by-f1", *self.settings, "tune.seeds=2", "train.steps=2", "train.validate_every=2", "train.best_by=f1")
+        self.assertEqual(again["best"]["by"], "f1")
+        self.assertEqual(again["median"], said["median"])
 
     def test_what_is_wrong_is_named(self):
         bad = self.folder / "bad.json"
