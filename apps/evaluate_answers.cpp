@@ -78,10 +78,11 @@ std::vector<std::string> answers_to(const QuestionSet& set, std::span<const Ques
   std::vector<std::string> answers;
   size_t first = 0;
   for (size_t i = 0; i < asked.size(); ++i) {
-    const auto of_question = std::span(scores).subspan(first, windows[i].size());
+    std::vector<questions::WindowAnswer> said;
+    for (size_t w = 0; w < windows[i].size(); ++w)
+      said.push_back(questions::window_answer(windows[i][w], scores[first + w], rule));
     first += windows[i].size();
-    answers.push_back(
-        questions::best_answer(set.contexts[asked[i].context], windows[i], of_question, rule));
+    answers.push_back(questions::best_answer(set.contexts[asked[i].context], said, rule));
   }
   return answers;
 }

@@ -18,13 +18,14 @@ namespace {
 namespace fs = std::filesystem;
 
 /// What a run's validations said, and where its result is: its adapter (of several tasks one each),
-/// the checkpoint of the lowest loss where one was kept, or the run.
+/// the checkpoint of the best validation where one was kept, or the run.
 tune::SeedRun outcome_of(const config::Recipe& recipe) {
   const fs::path run = recipe.run.out;
   const auto newest = checkpoint::find_newest(run / "checkpoints", false);
   const auto best =
       newest && recipe.checkpoint.keep_best ? train::best_kept(*newest) : std::nullopt;
-  tune::SeedRun outcome = tune::read_seed_run(recipe.run.seed, run, best.has_value());
+  tune::SeedRun outcome = tune::read_seed_run(
+      recipe.run.seed, run, best ? std::optional(recipe.train.best_by) : std::nullopt);
   if (best) outcome.result = best->folder().string();
   if (recipe.tune.trains_beside()) outcome.result = (run / "adapter").string();
   for (const config::TuneTask& task : recipe.tune.tasks)
@@ -48,7 +49,7 @@ int run_seeds(const config::Recipe& recipe, std::span<const Training> runs,
   }
   std::vector<tune::SeedRun> seeds;
   for (const Training& run : runs) seeds.push_back(outcome_of(run.recipe));
-  nlohmann::ordered_json comparison = tune::comparison_of(seeds);
+  nlohmann::ordered_json comparison = tune::comparison_of(seeds, recipe.train.best_by);
   write_file_durable(file, comparison.dump(2) + "\n");
   if (json) {
     comparison["status"] = done.results.back().status;

@@ -127,6 +127,17 @@ std::shared_ptr<const void> compare_with_start(const Samples& training, const Sa
   return reference;
 }
 
+/// How validations score answers to questions.
+void judge_answers(const Samples& validation, train::RunInputs& inputs) {
+  if (validation.judge == nullptr) return;
+  inputs.spans = {
+      [judge = validation.judge](const data::HostBatch& batch, std::span<const double> y_TO,
+                                 std::vector<double>& kept) { judge->keep(batch, y_TO, kept); },
+      [judge = validation.judge](int64_t samples, std::span<const double> kept) {
+        return judge->scores(samples, kept);
+      }};
+}
+
 /// The commands that read the adapter which a run has trained, for the log.
 std::string_view who_takes_it(const config::Recipe& recipe) {
   if (!recipe.tune.splits.empty())
@@ -231,6 +242,7 @@ int tune_model(const RecipeOptions& options, const TrainingOptions& extra, bool 
          .begin = [&, prompt, samples, held_out](const RankPlace& place, train::RunInputs& inputs)
              -> std::shared_ptr<const void> {
            begin_with_model(model, prompt, place, inputs);
+           judge_answers(held_out, inputs);
            return compare_with_start(samples, held_out, inputs);
          }});
     if (added) runs.back().ended = [&] { write_adapter(one, *added); };

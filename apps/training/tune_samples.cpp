@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -14,7 +15,6 @@
 #include "base/log.h"
 #include "chat/conversation.h"
 #include "layers/virtual_tokens.h"
-#include "questions/question_windows.h"
 #include "tune/labelled_file.h"
 #include "tune/prompt_start.h"
 #include "tune/tagged_file.h"
@@ -158,36 +158,13 @@ std::vector<tune::Example> read_tasks(const Files& files, const config::Recipe& 
   return examples;
 }
 
-/// Each window of a question is an example, whose target is the answer's first and last token.
-std::vector<tune::Example> read_questions(const std::vector<std::string>& files,
-                                          const text::Tokenizer& tokenizer,
-                                          const questions::WindowRule& rule,
-                                          tune::ExampleCounts& counts) {
-  std::vector<tune::Example> examples;
-  for (const std::string& file : files) {
-    const questions::QuestionSet set =
-        questions::read_question_file(file, questions::AnswerPlaces::needed);
-    questions::QuestionEncoder encoder(tokenizer, rule);
-    for (const questions::Question& question : set.questions) {
-      ++counts.lines;
-      for (questions::QuestionWindow& window : encoder.windows(set, question)) {
-        const auto [first, last] = questions::answer_in(window, question);
-        tune::Example& example = examples.emplace_back(
-            tune::Example{std::move(window.ids), {}, std::move(window.types)});
-        example.learned.assign(example.ids.size(), 0);
-        example.target = tune::Target{.label = first, .last = last};
-      }
-    }
-  }
-  return examples;
-}
-
-/// The examples of a classifier, as tune.task says.
+/// The examples of a classifier, as tune.task says; `asked`: read_questions().
 std::vector<tune::Example> read_classified(const std::vector<std::string>& files,
                                            const config::Recipe& recipe,
                                            const store::ModelSource& model,
                                            const tune::LengthRule& rule,
-                                           tune::ExampleCounts& counts) {
+                                           tune::ExampleCounts& counts,
+                                           tune::AskedQuestions* asked) {
   const text::Tokenizer& tokenizer = model.require_tokenizer();
   switch (recipe.tune.task) {
     case config::ClassifyTask::sequence_classification:
@@ -198,13 +175,31 @@ std::vector<tune::Example> read_classified(const std::vector<std::string>& files
       return examples;
     }
     case config::ClassifyTask::question_answering:
-      return read_questions(files, tokenizer,
-                            {.most_tokens = rule.most_tokens,
-                             .stride = recipe.tune.stride,
-                             .has_types = model.spec().embedding.token_types > 1},
-                            counts);
+      return tune::read_questions(files, tokenizer,
+                                  {.most_tokens = rule.most_tokens,
+                                   .stride = recipe.tune.stride,
+                                   .has_types = model.spec().embedding.token_types > 1},
+                                  counts, asked);
   }
   return tune::read_labelled(files, tokenizer, recipe.tune.labels, rule, counts);
+}
+
+/// How many questions a validation scores. UserError where it has to score some, and can't.
+void say_scored(const tune::AnswerJudge& judge, const tune::ExampleSource& source,
+                const config::Recipe& recipe) {
+  const int64_t samples = std::min(recipe.train.validate_samples, source.samples_per_epoch());
+  const int64_t scored = std::ssize(judge.whole_questions(samples));
+  if (scored == judge.num_questions()) return;
+  if (scored == 0 && recipe.train.best_by != config::BestBy::loss) {
+    throw UserError(
+        "recipe: train.best_by: {} is of questions, and the first {} of {} samples have no "
+        "question whole; set a larger train.validate_samples",
+        recipe.train.best_by, samples, source.samples_per_epoch());
+  }
+  log::warning(
+      "tune.validation: {} of {} questions are scored, those whose windows are all in the first {} "
+      "of {} samples (train.validate_samples)",
+      scored, judge.num_questions(), samples, source.samples_per_epoch());
 }
 
 }  // namespace
@@ -241,8 +236,12 @@ Samples read_samples(SamplesFor purpose, const config::Recipe& recipe,
     say_sizes(*source, rule, counts);
     return {source, source->most_learned(), source};
   }
+  tune::AskedQuestions asked;
+  const bool are_judged = recipe.answers_questions() && !files.for_training;
   const auto read = [&] {
-    if (recipe.classifies()) return read_classified(files.common, recipe, model, rule, counts);
+    if (recipe.classifies())
+      return read_classified(files.common, recipe, model, rule, counts,
+                             are_judged ? &asked : nullptr);
     if (!recipe.tune.tasks.empty()) return read_tasks(files, recipe, model, marks, rule, counts);
     return tune::read_examples(files.common, line_form(recipe, model, marks).form, rule, counts);
   };
@@ -250,7 +249,10 @@ Samples read_samples(SamplesFor purpose, const config::Recipe& recipe,
   const auto source = std::make_shared<const tune::ExampleSource>(examples, options);
   say_sizes(*source, rule, counts);
   if (!files.for_training) say_validated(*source, recipe);
-  return {source, source->most_learned(), nullptr, source};
+  if (!are_judged) return {source, source->most_learned(), nullptr, source};
+  const auto judge = std::make_shared<const tune::AnswerJudge>(std::move(asked), source);
+  say_scored(*judge, *source, recipe);
+  return {source, source->most_learned(), nullptr, source, judge};
 }
 
 Samples in_order_of(const Samples& samples, uint64_t seed) {
@@ -259,7 +261,7 @@ Samples in_order_of(const Samples& samples, uint64_t seed) {
     return {pairs, samples.most_learned, pairs};
   }
   return {std::make_shared<const tune::ReorderedSource>(samples.examples, seed),
-          samples.most_learned, nullptr, samples.examples};
+          samples.most_learned, nullptr, samples.examples, samples.judge};
 }
 
 }  // namespace megalith::apps

@@ -10,6 +10,7 @@
 #include "preferences/preference_source.h"
 #include "store/model_source.h"
 #include "tune/example_source.h"
+#include "tune/question_examples.h"
 
 namespace megalith::apps {
 
@@ -21,6 +22,8 @@ struct Samples {
   std::shared_ptr<const tune::PreferenceSource> preferences = nullptr;
   /// The same source, where answers are learned.
   std::shared_ptr<const tune::ExampleSource> examples = nullptr;
+  /// Scores validations on it, where questions are answered.
+  std::shared_ptr<const tune::AnswerJudge> judge = nullptr;
 };
 
 /// Of every text of this recipe.

@@ -34,7 +34,7 @@ train.fim.suffix train.spans.rate train.spans.mean_length train.spans.sentinel t
 train.steps train.tokens train.epochs train.hours train.sequence_length train.init
 train.global_batch train.micro_batch
 train.ramp_start train.ramp_increment train.ramp_samples train.z_loss
-train.validate_every train.validate_samples train.early_stopping train.sample_every
+train.validate_every train.validate_samples train.early_stopping train.best_by train.sample_every
 train.sample_prompts train.sample_tokens train.log_every
 train.not_finite train.not_finite_limit train.spike train.spike_factor train.spike_window
 train.spike_skip train.spike_limit

@@ -44,6 +44,18 @@ enum class Offload { none, activations };
 /// What becomes of a step whose gradients are not finite, and of one whose loss leaps.
 enum class NotFinite { stop, skip };
 enum class Spike { ignore, warn, rewind };
+/// What is best of validations: the lowest loss, or the highest of a score that they give.
+enum class BestBy {
+  loss,
+  accuracy,
+  f1,
+  precision,
+  recall,
+  matthews_correlation,
+  pearson,
+  spearmanr,
+  exact_match
+};
 
 }  // namespace megalith::config
 
@@ -68,6 +80,12 @@ struct EnumNames<config::NotFinite> {
 template <>
 struct EnumNames<config::Spike> {
   static constexpr std::array<std::string_view, 3> names = {"ignore", "warn", "rewind"};
+};
+template <>
+struct EnumNames<config::BestBy> {
+  static constexpr std::array<std::string_view, 9> names = {
+      "loss",    "accuracy",  "f1",         "precision", "recall", "matthews_correlation",
+      "pearson", "spearmanr", "exact_match"};
 };
 template <>
 struct EnumNames<config::Compute> {

@@ -103,7 +103,8 @@ struct TrainSection {
   int64_t validate_every = 0;  // 0: never
   int64_t validate_samples = 64;
   int64_t early_stopping = 0;  // 0: never
-  int64_t sample_every = 0;    // 0: never
+  BestBy best_by = BestBy::loss;
+  int64_t sample_every = 0;  // 0: never
   std::vector<std::string> sample_prompts;
   int64_t sample_tokens = 64;
   int64_t log_every = 1;

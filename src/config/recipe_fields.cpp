@@ -125,7 +125,11 @@ void TrainSection::visit(FieldVisitor& v) {
   v.field("validate_every", validate_every, "steps between validations; 0: never", kCount, decides);
   v.field("validate_samples", validate_samples, "samples of a validation", kPositiveCount, decides);
   v.field("early_stopping", early_stopping,
-          "validations in a row without a lower loss that end the run; 0: never", kCount);
+          "validations in a row, none of them the best so far, that end the run; 0: never", kCount);
+  v.field("best_by", best_by,
+          "what is best of validations: the lowest loss, or the highest of a score that those of a "
+          "classifier give (f1 or exact_match of answers)",
+          decides);
   v.field("sample_every", sample_every, "steps between text samples; 0: never", kCount, kNoResult);
   v.field("sample_prompts", sample_prompts, "prompts of the text samples", kNoResult);
   v.field("sample_tokens", sample_tokens, "length of a text sample", between(1, 1 << 20),
@@ -188,7 +192,8 @@ void CheckpointSection::visit(FieldVisitor& v) {
   v.field("every", every, "steps between checkpoints; 0: only the last step", kCount, kNoResult);
   v.field("keep", keep, "complete checkpoints that remain", between(1, 1000000), kNoResult);
   v.field("keep_best", keep_best,
-          "keep the checkpoint of the lowest validation loss beside them; each lower one is saved",
+          "keep the checkpoint of the best validation (train.best_by) beside them; each better one "
+          "is saved",
           kNoResult);
   v.field("async", async, "write while training goes on", kNoResult);
 }

@@ -103,6 +103,7 @@ constexpr auto kRules = std::to_array<ResumeRule>({
     {"train.validate_every", allowed, {}},
     {"train.validate_samples", allowed, {}},
     {"train.early_stopping", allowed, {}},
+    {"train.best_by", needs_allow, "the best validation so far was the best by the old one"},
     {"train.sample_every", allowed, {}},
     {"train.sample_prompts", allowed, {}},
     {"train.sample_tokens", allowed, {}},

@@ -109,10 +109,15 @@ void data_rules(const Recipe& r, Faults& faults) {
     add(faults, "train.validate_every", {"data.validation", "data.validation_fraction"},
         "needs data.validation or data.validation_fraction above 0");
   for (const auto& [name, given] : {std::pair{"train.early_stopping", r.train.early_stopping > 0},
+                                    std::pair{"train.best_by", r.train.best_by != BestBy::loss},
                                     std::pair{"checkpoint.keep_best", r.checkpoint.keep_best}})
     if (given && r.train.validate_every == 0)
       add(faults, name, {"train.validate_every"},
-          "is about validation losses; give train.validate_every");
+          "is about validations; give train.validate_every");
+  if (r.train.best_by != BestBy::loss && !r.tunes())
+    add(faults, "train.best_by", {"tune.model"},
+        "names a score, and validations of a model that is trained give the loss alone; set it to "
+        "loss");
   for (const auto& [name, corpora] :
        {std::pair{"data.train", &r.data.train}, std::pair{"data.validation", &r.data.validation}})
     for (size_t i = 0; i < corpora->size(); ++i)

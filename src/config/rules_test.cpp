@@ -61,6 +61,15 @@ INSTANTIATE_TEST_SUITE_P(
              "data.validation_fraction", "not both"},
         Case{"early_stopping_needs_validation", [](Recipe& r) { r.train.early_stopping = 2; },
              "train.early_stopping", "give train.validate_every"},
+        Case{"best_by_needs_validation", [](Recipe& r) { r.train.best_by = BestBy::f1; },
+             "train.best_by", "give train.validate_every"},
+        Case{"best_by_needs_scores",
+             [](Recipe& r) {
+               r.train.best_by = BestBy::f1;
+               r.train.validate_every = 1;
+               r.data.validation_fraction = 0.1;
+             },
+             "train.best_by", "give the loss alone"},
         Case{"best_checkpoint_needs_validation", [](Recipe& r) { r.checkpoint.keep_best = true; },
              "checkpoint.keep_best", "give train.validate_every"},
         Case{"validation_needs_data", [](Recipe& r) { r.train.validate_every = 5; },

@@ -120,6 +120,7 @@ TEST(WriteRecipe, AwkwardValuesComeBackToTheBit) {
   r.model.dropout = 0.1 + 1e-17;
   r.data.validation_fraction = 0, r.data.end_of_document_loss = true;
   r.data.sequences = Sequences::tokens;
+  r.train.best_by = BestBy::loss;
   r.train.sample_every = 0, r.train.fim = FimSection{}, r.train.spans = SpansSection{};
   r.train.sentence_pairs = SentencePairs::none;
   for (auto* corpora : {&r.data.train, &r.data.validation})

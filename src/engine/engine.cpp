@@ -222,13 +222,22 @@ bool Engine::predicts() const {
          (head.kind == layers::HeadKind::sequence_regression && head.outputs == 1);
 }
 
+bool Engine::finds_spans() const {
+  return settings().model.head.kind == layers::HeadKind::question_answering;
+}
+
 void Engine::predict(layers::Context& context, const layers::Batch& batch,
                      const data::HostBatch& host, ConstView x, SampleLosses& losses) {
   const int64_t outputs = settings().model.head.outputs;
+  const int64_t rows = finds_spans() ? host.num_tokens() : losses_.units(host);
   const device::Tensor y_UO =
-      model_.exec().workspace.tensor(settings().masters, Shape{losses_.units(host), outputs});
+      model_.exec().workspace.tensor(settings().masters, Shape{rows, outputs});
   model_.head().outputs(context, batch, x, y_UO);
   if (device().is_trace()) return;
+  if (finds_spans()) {
+    losses.span_logits = read_losses(device(), y_UO);
+    return;
+  }
   losses.predictions = predictions_of(host, read_losses(device(), y_UO), outputs);
   losses.targets = targets_of(host);
   if (losses_.shape().unit == layers::LossUnit::token) losses.answers = answers_of(host);
@@ -253,7 +262,8 @@ std::vector<double> Engine::pass_of_losses(const data::HostBatch& host, SampleLo
   const device::Tensor loss_U =
       model_.exec().workspace.tensor(settings().masters, Shape{losses_.count(host)});
   model_.head().score(context, batch.batch(), x, loss_U);
-  if (said != nullptr && predicts()) predict(context, batch.batch(), host, x, *said);
+  if (said != nullptr && (predicts() || finds_spans()))
+    predict(context, batch.batch(), host, x, *said);
   if (device().is_trace()) return {};
   return read_losses(device(), loss_U);
 }
@@ -271,6 +281,7 @@ SampleLosses Engine::sample_losses(const data::HostBatch& host) {
   losses.predictions = std::move(said.predictions);
   losses.targets = std::move(said.targets);
   losses.answers = std::move(said.answers);
+  losses.span_logits = std::move(said.span_logits);
   return losses;
 }
 

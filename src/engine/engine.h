@@ -41,6 +41,8 @@ struct SampleLosses {
   /// Of a head with one prediction for each unit (Engine::predicts): see predictions_of,
   /// targets_of and, where units are tokens, answers_of.
   std::vector<double> predictions = {}, targets = {}, answers = {};
+  /// Of a head of answer spans (Engine::finds_spans): the start and the end logit of each token.
+  std::vector<double> span_logits = {};
 };
 
 class Engine {
@@ -96,6 +98,8 @@ class Engine {
   const LossValues& losses() const { return losses_; }
   /// Whether sample_losses has predictions: the head predicts one class or value of each unit.
   bool predicts() const;
+  /// Whether it has span_logits: the head says where answers begin and end.
+  bool finds_spans() const;
   const parallel::Mesh& mesh() const { return model_.mesh(); }
   device::Device& device() { return model_.device(); }
   parameters::ParameterSet& parameters() { return model_.parameters(); }

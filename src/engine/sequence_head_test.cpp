@@ -282,6 +282,52 @@ TEST(SequenceHeadPredictions, OfAValidationAreTheSameUnderEveryLayout) {
   }
 }
 
+TEST(SequenceHeadSpans, LogitsOfAValidationAreTheSameUnderEveryLayout) {
+  Settings serial = toy_sequence_settings(HeadKind::question_answering);
+  serial.ragged = true;
+  serial.model.set_num_layers(4);
+  // Of each sequence its length and its largest start logit.
+  const KeepSpans keep = [](const data::HostBatch& batch, std::span<const double> y_TO,
+                            std::vector<double>& kept) {
+    ASSERT_EQ(std::ssize(y_TO), 2 * batch.num_tokens());
+    for (size_t s = 0; s + 1 < batch.cu_seqlens.size(); ++s) {
+      double most = -std::numeric_limits<double>::infinity();
+      for (auto t = static_cast<size_t>(batch.cu_seqlens[s]);
+           t < static_cast<size_t>(batch.cu_seqlens[s + 1]); ++t)
+        most = std::max(most, y_TO[2 * t]);
+      kept.push_back(batch.cu_seqlens[s + 1] - batch.cu_seqlens[s]);
+      kept.push_back(most);
+    }
+  };
+  std::vector<double> kept;
+  const auto validate = [&](const Settings& settings, bool is_first, const char* name) {
+    check(settings, "toy settings");
+    const ToySource source(settings);
+    comm::run_ranks(settings.layout.num_ranks(), [&](comm::Communicator& world) {
+      const auto device = device::make_cpu_device(1);
+      world.set_device(device.get());
+      const parallel::Mesh mesh(world, settings.layout);
+      Engine engine(settings, *device, mesh);
+      engine.initialise();
+      const auto said = validation_loss(
+          engine, source, 13, [] { return false; }, keep);
+      if (is_first) kept = said->kept_of_spans;
+      EXPECT_EQ(said->kept_of_spans, kept) << name;
+      EXPECT_TRUE(said->predictions.empty());
+      world.set_device(nullptr);
+    });
+  };
+  validate(serial, true, "serial");
+  EXPECT_GT(kept.size(), 2 * 13u);
+  EXPECT_GT(std::set<double>(kept.begin(), kept.end()).size(), 13u);
+  for (const Way& way : kWays) {
+    if (way.machine.threads > 1 || way.machine.isa != device::detect_isa()) continue;
+    Settings other = serial;
+    way.change(other);
+    validate(other, false, way.name);
+  }
+}
+
 TEST(SequenceHeadLosses, WhatIsNotFiniteIsNamedByItsSequence) {
   Settings settings = toy_sequence_settings(HeadKind::sequence_regression);
   settings.ragged = true;

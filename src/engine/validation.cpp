@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "comm/operation.h"
 
 namespace megalith::engine {
@@ -25,9 +26,11 @@ bool pass_over(const Engine& engine, const data::BatchSource& source, int64_t sa
 }
 
 std::optional<ValidationLoss> validation_loss(Engine& engine, const data::BatchSource& source,
-                                              int64_t samples, FunctionRef<bool()> stop) {
+                                              int64_t samples, FunctionRef<bool()> stop,
+                                              const KeepSpans& keep) {
+  MEGA_CHECK(!keep || engine.finds_spans(), "spans kept of another head");
   const parallel::Mesh& mesh = engine.mesh();
-  std::vector<double> sums, pairs, told, tasks, predictions, targets, answers;
+  std::vector<double> sums, pairs, told, tasks, predictions, targets, answers, kept;
   double weight = 0;
   const bool is_whole = pass_over(engine, source, samples, stop, [&](const data::HostBatch& batch) {
     const SampleLosses losses = engine.sample_losses(batch);
@@ -38,6 +41,8 @@ std::optional<ValidationLoss> validation_loss(Engine& engine, const data::BatchS
     std::ranges::copy(losses.predictions, std::back_inserter(predictions));
     std::ranges::copy(losses.targets, std::back_inserter(targets));
     std::ranges::copy(losses.answers, std::back_inserter(answers));
+    // The last stage has them.
+    if (keep && !losses.span_logits.empty()) keep(batch, losses.span_logits, kept);
     weight += batch.total_weight;
   });
   if (!is_whole) return std::nullopt;
@@ -59,6 +64,7 @@ std::optional<ValidationLoss> validation_loss(Engine& engine, const data::BatchS
     if (shape.unit == layers::LossUnit::token)
       result.answers = of_all_ranks(mesh, answers, "validation.answers");
   }
+  if (keep) result.kept_of_spans = of_all_ranks(mesh, kept, "validation.spans");
   if (!shape.pairs) return result;
   result.pair_loss =
       sum_over_ranks(mesh, pairs, "validation.pair_loss") / static_cast<double>(samples);

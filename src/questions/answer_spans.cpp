@@ -2,9 +2,7 @@
 #include "questions/answer_spans.h"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
-#include <optional>
 
 #include "base/check.h"
 
@@ -22,19 +20,17 @@ std::vector<int64_t> largest(const TokenScores& scores, size_t column, int64_t c
   return tokens;
 }
 
-struct Candidate {
-  double score = -std::numeric_limits<double>::infinity();
-  text::TextRange place;
-};
+}  // namespace
 
-/// The best of a window, and of `best`, which came before.
-void take_best(const QuestionWindow& window, const TokenScores& scores, const AnswerRule& rule,
-               std::optional<Candidate>& best) {
+WindowAnswer window_answer(const QuestionWindow& window, const TokenScores& scores,
+                           const AnswerRule& rule) {
+  MEGA_CHECK_LE(window.context_begin + std::ssize(window.places), std::ssize(scores));
   const auto place_of = [&](int64_t token) -> const text::TextRange* {
     const int64_t number = token - window.context_begin;
     if (number < 0 || number >= std::ssize(window.places)) return nullptr;
     return &window.places[static_cast<size_t>(number)];
   };
+  WindowAnswer best{.none = scores.front()[0] + scores.front()[1]};
   const std::vector<int64_t> ends = largest(scores, 1, rule.best);
   for (const int64_t first : largest(scores, 0, rule.best)) {
     for (const int64_t last : ends) {
@@ -44,26 +40,25 @@ void take_best(const QuestionWindow& window, const TokenScores& scores, const An
         continue;
       const double score =
           scores[static_cast<size_t>(first)][0] + scores[static_cast<size_t>(last)][1];
-      if (to->end <= from->begin || (best && score <= best->score)) continue;
-      best = Candidate{score, {from->begin, to->end}};
+      if (to->end <= from->begin || score <= best.score) continue;
+      best.score = score;
+      best.place = {from->begin, to->end};
     }
   }
+  return best;
 }
 
-}  // namespace
-
-std::string best_answer(const std::string& context, std::span<const QuestionWindow> windows,
-                        std::span<const TokenScores> scores, const AnswerRule& rule) {
-  MEGA_CHECK_EQ(windows.size(), scores.size());
-  std::optional<Candidate> best;
+std::string best_answer(const std::string& context, std::span<const WindowAnswer> windows,
+                        const AnswerRule& rule) {
+  WindowAnswer best;
   double none = std::numeric_limits<double>::infinity();
-  for (size_t i = 0; i < windows.size(); ++i) {
-    MEGA_CHECK_EQ(windows[i].ids.size(), scores[i].size());
-    take_best(windows[i], scores[i], rule, best);
-    none = std::min(none, scores[i].front()[0] + scores[i].front()[1]);
+  for (const WindowAnswer& window : windows) {
+    none = std::min(none, window.none);
+    if (window.score > best.score) best = window;
   }
-  if (!best || (rule.may_be_none && none - best->score > rule.none_threshold)) return "";
-  const text::TextRange& place = best->place;
+  const text::TextRange& place = best.place;
+  if (place.end <= place.begin || (rule.may_be_none && none - best.score > rule.none_threshold))
+    return "";
   return context.substr(static_cast<size_t>(place.begin),
                         static_cast<size_t>(place.end - place.begin));
 }

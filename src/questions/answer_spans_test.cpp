@@ -23,6 +23,15 @@ TokenScores scores_of(const QuestionWindow& window, double none = 0) {
   return scores;
 }
 
+/// From the outputs of all windows.
+std::string answer_of(std::span<const QuestionWindow> windows, std::span<const TokenScores> scores,
+                      const AnswerRule& rule = {}) {
+  std::vector<WindowAnswer> said;
+  for (size_t i = 0; i < windows.size(); ++i)
+    said.push_back(window_answer(windows[i], scores[i], rule));
+  return best_answer(kContext, said, rule);
+}
+
 TEST(BestAnswer, IsTheLikeliestStretchOfTheContext) {
   const QuestionWindow window = window_from(0);
   TokenScores scores = scores_of(window);
@@ -31,7 +40,7 @@ TEST(BestAnswer, IsTheLikeliestStretchOfTheContext) {
   scores[4] = {3, 1};
   scores[5] = {1, 4};
   const auto answer = [&](const AnswerRule& rule = {}) {
-    return best_answer(kContext, {&window, 1}, {&scores, 1}, rule);
+    return answer_of({&window, 1}, {&scores, 1}, rule);
   };
   EXPECT_EQ(answer(), "two three");
   EXPECT_EQ(answer({.most_tokens = 1}), "three");
@@ -45,9 +54,27 @@ TEST(BestAnswer, GoesOverAllWindows) {
   std::vector<TokenScores> scores = {scores_of(windows[0]), scores_of(windows[1])};
   scores[0][3] = {5, 5};
   scores[1][4] = {5, 5};
-  EXPECT_EQ(best_answer(kContext, windows, scores, {}), "one");  // of equal ones the first
+  EXPECT_EQ(answer_of(windows, scores), "one");  // of equal ones the first
   scores[1][4] = {5, 5.5};
-  EXPECT_EQ(best_answer(kContext, windows, scores, {}), "four");
+  EXPECT_EQ(answer_of(windows, scores), "four");
+}
+
+TEST(BestAnswer, OfAWindowIsAFewNumbers) {
+  const QuestionWindow window = window_from(2);
+  TokenScores scores = scores_of(window, 1.5);
+  scores[3] = {2, 1};
+  scores[4] = {1, 2};
+  const WindowAnswer said = window_answer(window, scores, {});
+  EXPECT_EQ(said.score, 4);
+  EXPECT_EQ(said.place, (text::TextRange{8, 18}));
+  EXPECT_EQ(said.none, 3);
+  QuestionWindow bare = window;  // what validations keep of it
+  bare.ids.clear();
+  EXPECT_EQ(window_answer(bare, scores, {}).place, said.place);
+  const WindowAnswer nothing = window_answer(window, scores, {.best = 1, .most_tokens = 1});
+  EXPECT_EQ(nothing.score, -std::numeric_limits<double>::infinity());
+  EXPECT_EQ(best_answer(kContext, {&nothing, 1}, {}), "");
+  EXPECT_EQ(best_answer(kContext, {&nothing, 1}, {.may_be_none = true}), "");
 }
 
 TEST(BestAnswer, MayBeNone) {
@@ -55,12 +82,11 @@ TEST(BestAnswer, MayBeNone) {
   std::vector<TokenScores> scores = {scores_of(windows[0], 6), scores_of(windows[1], 5.5)};
   scores[0][3] = {5, 5.5};
   const AnswerRule rule{.may_be_none = true};
-  EXPECT_EQ(best_answer(kContext, windows, scores, {}), "one");
-  EXPECT_EQ(best_answer(kContext, windows, scores, rule), "");  // 11 > 10.5
-  EXPECT_EQ(best_answer(kContext, windows, scores, {.may_be_none = true, .none_threshold = 0.5}),
-            "one");
+  EXPECT_EQ(answer_of(windows, scores), "one");
+  EXPECT_EQ(answer_of(windows, scores, rule), "");  // 11 > 10.5
+  EXPECT_EQ(answer_of(windows, scores, {.may_be_none = true, .none_threshold = 0.5}), "one");
   scores[1][0] = {5, 5.5};  // the window that is least sure of it decides
-  EXPECT_EQ(best_answer(kContext, windows, scores, rule), "one");
+  EXPECT_EQ(answer_of(windows, scores, rule), "one");
 }
 
 }  // namespace

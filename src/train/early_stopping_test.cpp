@@ -66,6 +66,19 @@ TEST_F(EarlyStoppingTest, AResumeHasThePatienceOfTheWholeRun) {
   EXPECT_EQ(lines_of(folder_ / "whole" / "metrics.jsonl"), stopped);
 }
 
+TEST_F(EarlyStoppingTest, ByAnotherNumberNothingIsTheBestYet) {
+  run();
+  recipe_.train.best_by = config::BestBy::accuracy;
+  EXPECT_FALSE(finished().has_value());
+  const auto fault = [&](const char* expected) {
+    EXPECT_THAT([&] { run(); },
+                ::testing::ThrowsMessage<UserError>(::testing::HasSubstr(expected)));
+  };
+  fault("train.best_by was loss, is accuracy");
+  facts_.allow = {"train.best_by"};
+  fault("validations give no accuracy");  // of a language model; the run did go on
+}
+
 TEST_F(EarlyStoppingTest, TheBestStepIsSavedAndStays) {
   recipe_.checkpoint.every = 5;
   recipe_.checkpoint.keep = 1;

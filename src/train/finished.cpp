@@ -72,8 +72,9 @@ std::optional<report::StepMetrics> look(const config::Recipe& recipe,
   RunRecord record(folder);
   if (record.damage() || !record.json().contains("recipe_fingerprint")) return std::nullopt;
   const RunLength length = run_length(recipe, settings, source.samples_per_epoch());
-  if ((!length.is_reached(position.step, position.elapsed_seconds) &&
-       !best.gave_up(recipe.train.early_stopping)) ||
+  const bool is_impatient = best.by() == settings::name_of(recipe.train.best_by) &&
+                            best.gave_up(recipe.train.early_stopping);
+  if ((!length.is_reached(position.step, position.elapsed_seconds) && !is_impatient) ||
       deferred_from(reader->state(), position.step) || !is_whole(*reader))
     return std::nullopt;
   check_resume(recipe, source, source.fingerprint(at_work), tokenizer, base, *reader, allow);

@@ -122,8 +122,14 @@ bool TrainingRun::judge(bool saving) {
   return !spike || !rewind();
 }
 
-/// Scores of a validation of classes or regression values; nothing for other heads.
+int64_t TrainingRun::validation_samples() const {
+  return std::min(recipe_.train.validate_samples, inputs_.validation->samples_per_epoch());
+}
+
+/// Scores of a validation of classes, regression values or answers; nothing for other heads.
 metrics::Scores TrainingRun::scores_of(const engine::ValidationLoss& validated) const {
+  if (inputs_.spans.scores)
+    return inputs_.spans.scores(validation_samples(), validated.kept_of_spans);
   if (validated.targets.empty()) return {};
   const layers::HeadSpec& head = settings_.model.head;
   if (head.kind == layers::HeadKind::token_classification)
@@ -142,13 +148,21 @@ report::NamedValues TrainingRun::task_losses_of(const engine::ValidationLoss& va
   return losses;
 }
 
+/// Whether the step's validation is the best so far, by the recipe's number.
+bool TrainingRun::is_best(double loss, const metrics::Scores& scores) {
+  if (best_.is_by_loss()) return best_.observe(position_.step, loss);
+  const auto found = std::ranges::find(scores, best_.by(), &metrics::Scores::value_type::first);
+  if (found == scores.end())
+    throw UserError("recipe: train.best_by: validations give no {}; set it to loss", best_.by());
+  return best_.observe(position_.step, found->second);
+}
+
 /// Nothing when a signal came first: the step then owes it.
 std::optional<engine::ValidationLoss> TrainingRun::validate() {
   const InBucket validating(journal_.goodput(), Bucket::validation);
-  const int64_t samples =
-      std::min(recipe_.train.validate_samples, inputs_.validation->samples_per_epoch());
-  return engine::validation_loss(*engine_, *inputs_.validation, samples,
-                                 [this] { return told_to_stop(); });
+  return engine::validation_loss(
+      *engine_, *inputs_.validation, validation_samples(), [this] { return told_to_stop(); },
+      inputs_.spans.keep);
 }
 
 /// A save in the background is complete at most one step later, so no more than checkpoint.every of
@@ -179,7 +193,7 @@ void TrainingRun::one_step() {
   journal_.goodput().enter(Bucket::logging);
   advance();
   if (!owed && !judge(saving)) return;
-  bool is_best = false;
+  bool saves_best = false;
   if (!owed || owed->what == DeferredWork::What::validation) {
     if (inputs_.validation != nullptr && due(recipe_.train.validate_every)) {
       const std::optional<engine::ValidationLoss> validated = validate();
@@ -189,7 +203,7 @@ void TrainingRun::one_step() {
         last_.validation_compared = compared_means(validated->told);
         last_.validation_scores = scores_of(*validated);
         last_.validation_task_losses = task_losses_of(*validated);
-        is_best = best_.observe(position_.step, validated->loss);
+        saves_best = is_best(validated->loss, last_.validation_scores);
       } else {
         owed_ = DeferredWork{DeferredWork::What::validation, last_};
         return;
@@ -207,7 +221,7 @@ void TrainingRun::one_step() {
   }
   const bool is_regular =
       recipe_.checkpoint.every > 0 && position_.step % recipe_.checkpoint.every == 0;
-  if (is_regular || (is_best && recipe_.checkpoint.keep_best)) save();
+  if (is_regular || (saves_best && recipe_.checkpoint.keep_best)) save();
   advance();
 }
 

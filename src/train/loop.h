@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,8 @@
 #include "comm/communicator.h"
 #include "config/recipe.h"
 #include "data/batch_source.h"
-#include "engine/engine.h"
+#include "engine/validation.h"
+#include "metrics/classification.h"
 #include "report/metrics.h"
 #include "report/samples.h"
 #include "text/tokenizer.h"
@@ -54,6 +56,14 @@ struct OfFirstWeights {
   std::function<bool(engine::Engine&, FunctionRef<bool()> stop)> make;
 };
 
+/// How validations score answers, where the model's head says where they begin and end. Null: they
+/// don't.
+struct JudgedSpans {
+  engine::KeepSpans keep;
+  /// Of what was kept of the first `samples` samples. On every rank.
+  std::function<metrics::Scores(int64_t samples, std::span<const double> kept)> scores;
+};
+
 struct RunResult {
   report::StepMetrics last;  // step 0 when nothing was trained
   std::string status;        // "finished", "stopped" (by a signal)
@@ -72,6 +82,7 @@ struct RunInputs {
   /// checkpoints have none of the weights.
   std::function<void(engine::Engine&)> initial_weights{};
   OfFirstWeights of_first_weights{};
+  JudgedSpans spans{};
   /// Fingerprint of the weights that a recipe tunes, saved and compared by whoever goes on; empty:
   /// it tunes none.
   std::string base{};

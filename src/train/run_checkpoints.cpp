@@ -141,10 +141,9 @@ checkpoint::KeptCheckpoints kept_by(const config::CheckpointSection& recipe) {
 }
 
 guards::BestValidation best_of(const checkpoint::Reader& reader) {
-  guards::BestValidation best;
-  if (const auto state = reader.state().find("best"); state != reader.state().end())
-    best.restore(*state);
-  return best;
+  const auto state = reader.state().find("best");
+  return state == reader.state().end() ? guards::BestValidation()
+                                       : guards::BestValidation::from_json(*state);
 }
 
 std::optional<checkpoint::Reader> best_kept(const checkpoint::Reader& newest) {
@@ -156,7 +155,7 @@ std::optional<checkpoint::Reader> best_kept(const checkpoint::Reader& newest) {
     reader.verify_all();
     return reader;
   } catch (const IntegrityError& damage) {
-    log::warning("the checkpoint of the lowest validation loss, of step {}, cannot be used: {}",
+    log::warning("the checkpoint of the best validation, of step {}, cannot be used: {}",
                  *best.step(), damage.what());
     return std::nullopt;
   }

@@ -75,8 +75,10 @@ void TrainingRun::register_state() {
                     }});
   state_.add(Values{"best", [this] { return best_.to_json(); },
                     [this](const json& state) {
-                      best_ = {};
-                      if (state.contains("best")) best_.restore(state["best"]);
+                      best_ = guards::BestValidation(best_.by());
+                      if (!state.contains("best")) return;
+                      const auto saved = guards::BestValidation::from_json(state["best"]);
+                      if (saved.by() == best_.by()) best_ = saved;
                     }});
   if (engine_->loss_scaler() != nullptr)
     state_.add(Values{"loss_scale", [this] { return engine_->loss_scaler()->to_json(); },
@@ -216,18 +218,20 @@ bool TrainingRun::rewind() {
 /// Which step validated best, and where it is kept; why the run ends before its length is reached.
 void TrainingRun::record_best() {
   if (!best_.step() || !is_rank_zero()) return;
-  nlohmann::ordered_json best = {{"step", *best_.step()}, {"validation_loss", best_.loss()}};
+  const std::string name = best_.is_by_loss() ? "validation_loss" : best_.by();
+  nlohmann::ordered_json best = {{"step", *best_.step()}, {name, best_.value()}};
   const fs::path folder = fs::path("checkpoints") / checkpoint::step_folder_name(*best_.step());
   const bool is_kept = recipe_.checkpoint.keep_best && fs::exists(recipe_.run.out / folder);
   if (is_kept) best["checkpoint"] = folder.string();
   journal_.record()["best"] = best;
   if (recipe_.checkpoint.keep_best)
-    log::info("the lowest validation loss, {:.4f}, is that of step {}: {}", best_.loss(),
-              *best_.step(),
+    log::info("the {}, {:.4f}, is that of step {}: {}",
+              best_.is_by_loss() ? "lowest validation loss" : "highest validation " + best_.by(),
+              best_.value(), *best_.step(),
               is_kept ? (recipe_.run.out / folder).string() : "its checkpoint is not there");
   if (signal_ == 0 && best_.gave_up(recipe_.train.early_stopping))
-    log::info("step {}: {} validations in a row came no lower (train.early_stopping)",
-              position_.step, best_.no_better());
+    log::info("step {}: {} validations in a row came no {} (train.early_stopping)", position_.step,
+              best_.no_better(), best_.is_by_loss() ? "lower" : "higher");
 }
 
 RunResult TrainingRun::finish() {

@@ -58,9 +58,11 @@ class TrainingRun {
   void one_step();
   report::StepMetrics train_step();
   bool judge(bool saving);
+  int64_t validation_samples() const;
   std::optional<engine::ValidationLoss> validate();
   metrics::Scores scores_of(const engine::ValidationLoss& validated) const;
   report::NamedValues task_losses_of(const engine::ValidationLoss& validated) const;
+  bool is_best(double loss, const metrics::Scores& scores);
   void end_step(bool saving);
   void write_samples();
   void save();
@@ -88,7 +90,7 @@ class TrainingRun {
   std::unique_ptr<RunCheckpoints> checkpoints_;
   std::unique_ptr<engine::DataLoader> loader_;
   Position position_;
-  guards::BestValidation best_;
+  guards::BestValidation best_{std::string(settings::name_of(recipe_.train.best_by))};
   report::StepMetrics last_;               // of the last step
   std::optional<DeferredWork> owed_;       // what it has not done
   std::optional<std::string> not_finite_;  // its first tensor that is not finite

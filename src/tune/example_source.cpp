@@ -151,6 +151,11 @@ void ExampleSource::append_example(size_t example, data::HostBatch& batch) const
   }
 }
 
+std::span<const int64_t> ExampleSource::examples_of(int64_t n) const {
+  MEGA_CHECK(!options_.shuffle, "examples of a sample whose order a seed decides");
+  return samples_[static_cast<size_t>(n % samples_per_epoch())];
+}
+
 void ExampleSource::append_sample(const SampleOrder& order, int64_t n,
                                   data::HostBatch& batch) const {
   data::HostTokens& encoder = batch.encoder;

@@ -56,6 +56,9 @@ class ExampleSource final : public data::BatchSource {
   std::optional<double> sample_weight() const override { return std::nullopt; }
   std::string fingerprint(const data::AtWork& at_work) const override;
 
+  /// The examples in sample n of a run, in order. Of a source that is not shuffled.
+  std::span<const int64_t> examples_of(int64_t n) const;
+
   int64_t num_examples() const { return std::ssize(begins_) - 1; }
   /// Of all examples, and of them those that are learned.
   int64_t num_tokens() const { return num_tokens_; }

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/check.h"
 #include "base/error.h"
+#include "metrics/tags.h"
 #include "tune/task_rules.h"
 
 namespace megalith::tune {
@@ -184,7 +186,32 @@ void check_preferences(const config::Recipe& r, std::vector<std::string>& faults
         "negative; set it to 0");
 }
 
+/// What validations tell, by the names of metrics::Scores, the loss first.
+std::vector<std::string_view> given_by_validations(const config::TuneSection& tune) {
+  if (!classifies(tune)) return {"loss"};
+  switch (tune.task) {
+    case config::ClassifyTask::sequence_classification:
+      if (tune.labels.size() == 1) return {"loss", "pearson", "spearmanr"};
+      return {"loss", "accuracy", "f1", "matthews_correlation"};
+    case config::ClassifyTask::token_classification:
+      if (!metrics::mark_entities(tune.labels)) return {"loss", "accuracy"};
+      return {"loss", "f1", "precision", "recall", "accuracy"};
+    case config::ClassifyTask::question_answering:
+      return {"loss", "exact_match", "f1"};
+  }
+  MEGA_CHECK(false, "no scores for task number {}", static_cast<int>(tune.task));
+}
+
+void check_best(const config::Recipe& r, std::vector<std::string>& faults) {
+  const std::vector<std::string_view> given = given_by_validations(r.tune);
+  if (std::ranges::find(given, name_of(r.train.best_by)) != given.end()) return;
+  faults.push_back(
+      fmt::format("train.best_by: validations of this recipe give no {}; set one of {}",
+                  r.train.best_by, fmt::join(given, ", ")));
+}
+
 void check_what_is_given(const config::Recipe& r, std::vector<std::string>& faults) {
+  check_best(r, faults);
   if (classifies(r.tune)) check_classes(r, faults);
   if (compares(r.tune)) check_preferences(r, faults);
   check_tasks(r, faults);

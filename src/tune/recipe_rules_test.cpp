@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 
+#include "metrics/tags.h"
 #include "tune/rules_fixture.h"
 
 namespace megalith::tune {
@@ -319,6 +321,50 @@ TEST(RecipeRules, OfPreferences) {
               }),
               AllOf(HasSubstr("tune.beta has no effect without tune.objective: dpo"),
                     HasSubstr("tune.label_smoothing has no effect")));
+}
+
+/// What is said of a classifier that is best by a number.
+std::string best_by_fault(config::BestBy by, config::ClassifyTask task,
+                          const std::vector<std::string>& labels) {
+  return fault([&](config::Recipe& r) {
+    r.tune.objective = config::TuneObjective::classify;
+    r.tune.task = task;
+    r.tune.labels = labels;
+    r.tune.validation = {"b"};
+    r.train.validate_every = 5;
+    r.train.best_by = by;
+  });
+}
+
+TEST(RecipeRules, TheBestIsByANumberThatValidationsGive) {
+  using enum config::ClassifyTask;
+  using Labels = std::vector<std::string>;
+  const Labels classes = {"a", "b"}, entities = {"O", "B-X"};
+  const std::vector<double> one = {1, 0}, words = {2};
+  // Each is a name of the scores that are computed, and what is refused is none.
+  const struct {
+    config::ClassifyTask task;
+    Labels labels;
+    metrics::Scores scores;
+  } tasks[] = {{sequence_classification, classes, metrics::scores_of_classes(one, one, 2)},
+               {sequence_classification, {"score"}, metrics::scores_of_numbers(one, one)},
+               {token_classification, classes, metrics::scores_of_tags(classes, one, one, words)},
+               {token_classification, entities, metrics::scores_of_tags(entities, one, one, words)},
+               {question_answering, {}, {{"exact_match", 0}, {"f1", 0}}}};
+  for (const auto& [task, labels, scores] : tasks) {
+    for (size_t i = 0; i < settings::EnumNames<config::BestBy>::names.size(); ++i) {
+      const auto by = static_cast<config::BestBy>(i);
+      const bool is_given = i == 0 || std::ranges::find(scores, name_of(by), [](const auto& score) {
+                                        return std::string_view(score.first);
+                                      }) != scores.end();
+      const std::string said = best_by_fault(by, task, labels);
+      EXPECT_EQ(said.empty(), is_given) << name_of(task) << ": " << said;
+    }
+  }
+  EXPECT_THAT(best_by_fault(config::BestBy::f1, sequence_classification, {"score"}),
+              HasSubstr("give no f1; set one of loss, pearson, spearmanr"));
+  EXPECT_THAT(fault([](auto& r) { r.train.best_by = config::BestBy::accuracy; }),
+              HasSubstr("give no accuracy; set one of loss"));
 }
 
 }  // namespace

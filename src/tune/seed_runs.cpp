@@ -32,10 +32,31 @@ double median_of_sorted(std::span<const double> sorted) {
   return sorted.size() % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
-const SeedRun& best_of(std::span<const SeedRun> runs) {
-  const auto rank = [](const SeedRun& run) {
-    const double score = run.scores.empty() ? 0 : lowest_if_none(run.scores.front().second);
-    return std::pair(score, std::isnan(run.loss) ? -HUGE_VAL : -run.loss);
+/// The run's score of a name. IntegrityError where its validations give none.
+double score_of(const SeedRun& run, std::string_view name) {
+  const auto found = std::ranges::find(run.scores, name, &metrics::Scores::value_type::first);
+  if (found == run.scores.end())
+    throw IntegrityError("{}: its validation has no {}", run.result, name);
+  return found->second;
+}
+
+/// Whether a run's validation is better by that number than another of it, or the first.
+bool is_better(const SeedRun& now, const SeedRun& before, config::BestBy by) {
+  if (by == config::BestBy::loss) return std::isnan(before.loss) || now.loss < before.loss;
+  const double was = score_of(before, name_of(by));
+  return std::isnan(was) || score_of(now, name_of(by)) > was;
+}
+
+/// The name of the score that runs are compared by; empty: their loss.
+std::string compared_by(const SeedRun& run, config::BestBy by) {
+  if (by != config::BestBy::loss) return std::string(name_of(by));
+  return run.scores.empty() ? "" : run.scores.front().first;
+}
+
+const SeedRun& best_of(std::span<const SeedRun> runs, const std::string& score) {
+  const auto rank = [&](const SeedRun& run) {
+    return std::pair(score.empty() ? 0 : lowest_if_none(score_of(run, score)),
+                     std::isnan(run.loss) ? -HUGE_VAL : -run.loss);
   };
   return *std::ranges::max_element(runs, {}, rank);
 }
@@ -67,23 +88,26 @@ std::vector<config::Recipe> recipes_of_seeds(const config::Recipe& recipe) {
   return recipes;
 }
 
-SeedRun read_seed_run(int64_t seed, const std::filesystem::path& folder, bool best) {
+SeedRun read_seed_run(int64_t seed, const std::filesystem::path& folder,
+                      std::optional<config::BestBy> best) {
   SeedRun run{.seed = seed, .result = folder.string()};
   report::visit_metrics(folder / "metrics.jsonl", [&](const report::StepMetrics& line) {
     if (!line.validation_loss) return;
-    const bool is_lower = std::isnan(run.loss) || *line.validation_loss < run.loss;
-    if (best && run.step > 0 && !is_lower) return;
-    run.step = line.step;
-    run.loss = *line.validation_loss;
-    run.scores = line.validation_scores;
-    run.task_losses = line.validation_task_losses;
+    const SeedRun now{.seed = seed,
+                      .result = run.result,
+                      .step = line.step,
+                      .loss = *line.validation_loss,
+                      .scores = line.validation_scores,
+                      .task_losses = line.validation_task_losses};
+    if (best && run.step > 0 && !is_better(now, run, *best)) return;
+    run = now;
   });
   if (run.step == 0)
     throw IntegrityError("{}: holds no validation", (folder / "metrics.jsonl").string());
   return run;
 }
 
-Json comparison_of(std::span<const SeedRun> runs) {
+Json comparison_of(std::span<const SeedRun> runs, config::BestBy by) {
   Json json;
   std::vector<std::pair<std::string, std::vector<double>>> columns;
   for (const auto& [name, value] : numbers_of(runs.front())) columns.push_back({name, {}});
@@ -107,9 +131,9 @@ Json comparison_of(std::span<const SeedRun> runs) {
     json["minimum"][name] = values.front();
     json["maximum"][name] = values.back();
   }
-  const SeedRun& best = best_of(runs);
-  json["best"] = {{"seed", best.seed},
-                  {"by", best.scores.empty() ? kLoss : best.scores.front().first}};
+  const std::string score = compared_by(runs.front(), by);
+  const SeedRun& best = best_of(runs, score);
+  json["best"] = {{"seed", best.seed}, {"by", score.empty() ? kLoss : score}};
   add_result(best, json["best"]);
   // What is no number is null from here on, and a folder's name text.
   return Json::parse(json.dump(-1, ' ', false, Json::error_handler_t::replace));

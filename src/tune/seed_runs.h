@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -31,18 +32,19 @@ struct SeedRun {
   metrics::Scores scores = {};
   metrics::Scores task_losses = {};  // of several tasks, by name
 };
-/// The last validation that the logs of the run in `folder` hold, or with `best` the first one of
-/// the lowest loss. IntegrityError when there is none, or a line is damaged.
-SeedRun read_seed_run(int64_t seed, const std::filesystem::path& folder, bool best);
+/// The last validation that the logs of the run in `folder` hold, or with `best` the first of the
+/// best by that number. IntegrityError when there is none, or a line is damaged.
+SeedRun read_seed_run(int64_t seed, const std::filesystem::path& folder,
+                      std::optional<config::BestBy> best);
 
 /// All runs, at least one, with the median (of an even number the mean of the two in the middle),
 /// minimum and maximum of every number over them; what is no number is below all others. The best
-/// run has the highest first score, where there are none the lowest loss; of equals that of the
-/// lower loss, then the first.
+/// run has the highest score that `by` names, or by the loss the highest first score, where there
+/// are none the lowest loss; of equals that of the lower loss, then the first.
 ///   {"seeds": [{"seed", "result", "step", "validation_loss", SCORE..., "validation_loss/TASK"...},
 ///              ...], "median": {...}, "minimum": {...}, "maximum": {...},
 ///    "best": {"seed", "by", "result"}}
-nlohmann::ordered_json comparison_of(std::span<const SeedRun> runs);
+nlohmann::ordered_json comparison_of(std::span<const SeedRun> runs, config::BestBy by);
 /// The same as a table to read.
 std::string table_of(const nlohmann::ordered_json& comparison);
 

@@ -51,7 +51,8 @@ class SeedFiles : public FileTest {
 
 TEST_F(SeedFiles, TheLastValidationCountsOrTheBest) {
   const auto folder = log({4, 2, 2, 3});
-  const SeedRun last = read_seed_run(5, folder, false), best = read_seed_run(5, folder, true);
+  const SeedRun last = read_seed_run(5, folder, std::nullopt);
+  const SeedRun best = read_seed_run(5, folder, config::BestBy::loss);
   EXPECT_EQ(last.seed, 5);
   EXPECT_EQ(last.step, 8);
   EXPECT_EQ(last.loss, 3);
@@ -59,7 +60,11 @@ TEST_F(SeedFiles, TheLastValidationCountsOrTheBest) {
   EXPECT_EQ(best.loss, 2);
   EXPECT_THAT(best.scores, ElementsAre(std::pair<std::string, double>("accuracy", 0.25)));
   EXPECT_THAT(best.task_losses, ElementsAre(std::pair<std::string, double>("squad", 1)));
-  EXPECT_THROW(read_seed_run(5, log({}), false), IntegrityError);
+  // By a score the first of the highest.
+  EXPECT_EQ(read_seed_run(5, log({2, 4, 4, 3}), config::BestBy::accuracy).step, 4);
+  EXPECT_EQ(read_seed_run(5, log({2, 4, 4, 3}), config::BestBy::accuracy).loss, 4);
+  EXPECT_THROW(read_seed_run(5, log({2, 3}), config::BestBy::f1), IntegrityError);
+  EXPECT_THROW(read_seed_run(5, log({}), std::nullopt), IntegrityError);
 }
 
 SeedRun run_of(int64_t seed, double loss, metrics::Scores scores = {}) {
@@ -75,7 +80,7 @@ TEST(SeedRuns, LossesOfTasksStandBesideThatOfAll) {
   std::vector<SeedRun> runs{run_of(1, 0.5), run_of(2, 0.25)};
   runs[0].task_losses = {{"squad", 0.25}, {"boolq", 0.75}};
   runs[1].task_losses = {{"squad", 0.125}, {"boolq", 0.375}};
-  const auto json = comparison_of(runs);
+  const auto json = comparison_of(runs, config::BestBy::loss);
   EXPECT_EQ(json["seeds"][0]["validation_loss/boolq"], 0.75);
   EXPECT_EQ(json["minimum"]["validation_loss/squad"], 0.125);
   EXPECT_EQ(json["best"]["seed"], 2);
@@ -86,7 +91,7 @@ TEST(SeedRuns, MedianMinimumAndMaximum) {
   const std::vector<SeedRun> runs{run_of(1, 0.5, {{"accuracy", 0.75}, {"f1", 0.5}}),
                                   run_of(2, 0.25, {{"accuracy", 0.5}, {"f1", 0.75}}),
                                   run_of(3, 0.375, {{"accuracy", 0.625}, {"f1", 1}})};
-  const auto json = comparison_of(runs);
+  const auto json = comparison_of(runs, config::BestBy::loss);
   EXPECT_EQ(json["median"]["validation_loss"], 0.375);
   EXPECT_EQ(json["median"]["accuracy"], 0.625);
   EXPECT_EQ(json["minimum"]["accuracy"], 0.5);
@@ -94,7 +99,8 @@ TEST(SeedRuns, MedianMinimumAndMaximum) {
   EXPECT_EQ(json["seeds"][1]["f1"], 0.75);
   EXPECT_EQ(json["seeds"][1]["step"], 10);
   // Of an even number the mean of the two in the middle.
-  EXPECT_EQ(comparison_of(std::span(runs).first(2))["median"]["accuracy"], 0.625);
+  EXPECT_EQ(comparison_of(std::span(runs).first(2), config::BestBy::loss)["median"]["accuracy"],
+            0.625);
   const std::string table = table_of(json);
   EXPECT_THAT(table, HasSubstr("seed     step  validation_loss  accuracy      f1\n"));
   EXPECT_THAT(table, HasSubstr("2          10           0.2500    0.5000  0.7500\n"));
@@ -107,7 +113,7 @@ TEST(SeedRuns, TasksHaveAFolderEach) {
   std::vector<SeedRun> runs{run_of(1, 2), run_of(2, 1)};
   for (SeedRun& run : runs)
     run.adapters = {{"squad", run.result + "/squad"}, {"boolq", run.result + "/boolq"}};
-  const auto json = comparison_of(runs);
+  const auto json = comparison_of(runs, config::BestBy::loss);
   EXPECT_EQ(json["seeds"][0].dump(),
             R"({"seed":1,"result":"seed-1","adapters":{"squad":"seed-1/squad",)"
             R"("boolq":"seed-1/boolq"},"step":10,"validation_loss":2.0})");
@@ -117,19 +123,26 @@ TEST(SeedRuns, TasksHaveAFolderEach) {
 }
 
 TEST(SeedRuns, TheBestHasTheHighestScoreOrTheLowestLoss) {
-  const auto best = [](std::initializer_list<SeedRun> runs) {
-    return comparison_of(std::vector<SeedRun>(runs))["best"]["seed"].get<int64_t>();
+  const auto best = [](std::initializer_list<SeedRun> runs,
+                       config::BestBy by = config::BestBy::loss) {
+    return comparison_of(std::vector<SeedRun>(runs), by)["best"]["seed"].get<int64_t>();
   };
   EXPECT_EQ(best({run_of(1, 3), run_of(2, 2), run_of(3, 2)}), 2);
   EXPECT_EQ(best({run_of(1, 1, {{"accuracy", 0.5}}), run_of(2, 2, {{"accuracy", 0.75}})}), 2);
   EXPECT_EQ(best({run_of(1, 2, {{"accuracy", 0.5}}), run_of(2, 1, {{"accuracy", 0.5}})}), 2);
+  const SeedRun one = run_of(1, 1, {{"exact_match", 50}, {"f1", 60}});
+  const SeedRun two = run_of(2, 2, {{"exact_match", 40}, {"f1", 70}});
+  EXPECT_EQ(best({one, two}), 1);
+  EXPECT_EQ(best({one, two}, config::BestBy::f1), 2);
+  EXPECT_EQ(comparison_of(std::vector{one, two}, config::BestBy::f1)["best"]["by"], "f1");
+  EXPECT_THROW(best({one, two}, config::BestBy::accuracy), IntegrityError);
 }
 
 TEST(SeedRuns, WhatIsNoNumberIsBelowAllOthers) {
   const std::vector<SeedRun> runs{run_of(1, 1, {{"pearson", std::nan("")}}),
                                   run_of(2, 2, {{"pearson", -0.5}}),
                                   run_of(3, 3, {{"pearson", 0.5}})};
-  const auto json = comparison_of(runs);
+  const auto json = comparison_of(runs, config::BestBy::loss);
   EXPECT_TRUE(json["minimum"]["pearson"].is_null());
   EXPECT_EQ(json["median"]["pearson"], -0.5);
   EXPECT_EQ(json["best"]["seed"], 3);

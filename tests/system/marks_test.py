@@ -5,7 +5,7 @@ import json
 import random
 import unittest
 
-from program import ROOT, run, run_json
+from program import ROOT, ended, run, run_json
 from seeds_test import Classifiers
 
 NOUNS, VERBS = ("cat", "dog", "bird", "fish", "man"), ("sees", "likes", "finds", "eats")
@@ -20,9 +20,11 @@ def sentence(draw):
 
 class Marks(Classifiers):
     def same_under_every_layout(self, out, settings):
+        scores = self.metrics(out)[-1]["validation_scores"]
         for number, layout in enumerate(LAYOUTS):
-            self.tune(f"{out}-x{number}", *settings, *layout)
+            last = self.tune(f"{out}-x{number}", *settings, *layout)
             self.assertEqual(self.state(out), self.state(f"{out}-x{number}"), layout)
+            self.assertEqual(last["validation_scores"], scores, layout)
 
     def planned(self, out):
         memory = json.loads((self.folder / out / "run.json").read_text())["memory"]
@@ -139,20 +141,24 @@ class Answers(Marks):
         super().setUpClass()
         cls.data, cls.held = cls.questions("squad", 60, 1, True), cls.questions("held", 20, 2, True)
         cls.settings = ("tune.seeds=1", "tune.task=question_answering", f"tune.data={cls.data}", f"tune.validation={cls.held}", "tune.labels=[]",
-                        "tune.stride=6", "train.sequence_length=16", "train.steps=80", "train.validate_every=80", "train.global_batch=8",
+                        "tune.stride=6", "train.sequence_length=16", "train.steps=80", "train.validate_every=40", "train.global_batch=8",
+                        "train.validate_samples=1000",
                         "optimizer.lr=1e-2")
 
     def test_answers_in_texts(self):
         last = self.tune("answers", *self.settings)
         self.assertLess(last["validation_loss"], 1)
-        self.assertNotIn("validation_scores", last)
+        scores = last["validation_scores"]
+        self.assertEqual(list(scores), ["exact_match", "f1", "answerable_f1", "unanswerable_f1"])
+        self.assertEqual([list(line["validation_scores"]) for line in self.metrics("answers") if "validation_loss" in line], [list(scores)] * 2)
+        self.assertIn("validation exact_match", (self.folder / "answers/report.html").read_text())
         self.planned("answers")
         self.same_under_every_layout("answers", self.settings)
         hf, config = self.folder_of("answers", "BertForQuestionAnswering")
         self.assertNotIn("problem_type", config)
         command = ("evaluate", "answers", "--checkpoint", hf, "--input", self.held, "--length", 16, "--stride", 6)
         said = run_json(*command, "--threads", 1, "--output", self.folder / "said.json")
-        self.assertEqual(said["examples"], 20)
+        self.assertEqual(said, {"metrics": scores, "examples": 20})
         self.assertGreater(said["metrics"]["f1"], 70)
         self.assertGreater(said["metrics"]["unanswerable_f1"], 50)
         texts = json.loads((self.folder / "said.json").read_text())
@@ -172,9 +178,52 @@ class Answers(Marks):
         self.recipe_runs("answers", self.settings[2:3] + ("tune.stride=6",))
 
     def test_beside_vectors(self):
-        adapter, _ = self.beside("answers-ia3", (*self.settings, "tune.method=ia3", "tune.objective=classify"), "QUESTION_ANS", ["qa_outputs"])
-        said = run_json("evaluate", "answers", "--checkpoint", self.encoder, "--adapter", adapter, "--input", self.held, "--threads", 1)
-        self.assertEqual(said["examples"], 20)
+        adapter, last = self.beside("answers-ia3", (*self.settings, "tune.method=ia3", "tune.objective=classify"), "QUESTION_ANS", ["qa_outputs"])
+        command = ("evaluate", "answers", "--checkpoint", self.encoder, "--adapter", adapter, "--input", self.held, "--threads", 1)
+        self.assertEqual(run_json(*command, "--length", 16, "--stride", 6), {"metrics": last["validation_scores"], "examples": 20})
+
+    def test_questions_are_scored_whole(self):
+        few = (*self.settings, "train.steps=1", "train.validate_every=1")
+        alone = self.tune("one-window", *few, "train.validate_samples=1")  # the longest window fills it
+        self.assertNotIn("validation_scores", alone)
+        said = ended(self.command("some", *few, "train.validate_samples=40"))
+        self.assertEqual(said.returncode, 0, said.stderr)
+        self.assertRegex(said.stderr, r"tune.validation: \d+ of 20 questions are scored, those whose windows are all in the first 40 of \d+ samples")
+        # Two files are one set.
+        other = self.questions("other", 5, 3, False)
+        both = self.folder / "both.json"
+        both.write_text(json.dumps({"data": [article for path in (self.held, other) for article in json.loads(path.read_text())["data"]]}))
+        scores = [self.tune(f"files-{number}", *few, f"tune.validation={files}")["validation_scores"]
+                  for number, files in enumerate((both, f"[{self.held}, {other}]"))]
+        self.assertEqual(scores[0], scores[1])
+
+    def test_the_best_is_by_a_score(self):
+        best_by = (*self.settings, "train.validate_every=8", "train.best_by=f1", "train.early_stopping=3", "checkpoint.keep_best=true")
+        self.tune("best", *best_by)
+        scores = [(line["validation_scores"]["f1"], line["step"]) for line in self.metrics("best") if "validation_scores" in line]
+        highest = max(score for score, _ in scores)
+        step = next(step for score, step in scores if score == highest)
+        best = json.loads((self.folder / "best/run.json").read_text())["best"]
+        self.assertEqual(best, {"step": step, "f1": highest, "checkpoint": f"checkpoints/step-{step:08}"})
+        self.assertTrue((self.folder / "best" / best["checkpoint"]).is_dir())
+        said = run_json("evaluate", "answers", "--checkpoint", self.folder / "best" / best["checkpoint"], "--input", self.held, "--length", 16, "--stride", 6,
+                        "--threads", 1)
+        self.assertEqual(said["metrics"]["f1"], highest)
+        self.assertEqual(self.tune("best", *best_by)["status"], "already finished")
+        self.assertIn("train.best_by was f1, is loss", self.tune("best", *best_by, "train.best_by=loss", "train.steps=90", code=2))
+        for overrides, expected in (
+                (("train.best_by=accuracy",), "validations of this recipe give no accuracy; set one of loss, exact_match, f1"),
+                (("train.best_by=f1", "train.validate_samples=1"), "have no question whole; set a larger train.validate_samples"),
+                (("train.best_by=rouge",), "exact_match")):
+            self.assertIn(expected, self.tune("no", *self.settings, *overrides, code=2))
+
+    def test_seeds_are_compared_by_answers(self):
+        said = self.tune("seeds", *self.settings, "tune.seeds=2", "train.steps=2", "train.validate_every=2")
+        self.assertEqual(said["best"]["by"], "exact_match")
+        self.assertIn("f1", said["median"])
+        again = self.tune("by-f1", *self.settings, "tune.seeds=2", "train.steps=2", "train.validate_every=2", "train.best_by=f1")
+        self.assertEqual(again["best"]["by"], "f1")
+        self.assertEqual(again["median"], said["median"])
 
     def test_what_is_wrong_is_named(self):
         bad = self.folder / "bad.json"
