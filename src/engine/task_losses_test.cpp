@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <optional>
+
 #include "comm/backends.h"
 #include "engine/validation.h"
 #include "testing/toy_model.h"
@@ -114,8 +117,7 @@ TEST(TaskLosses, AreOfTheSamplesThatAValidationTakes) {
   const Settings settings = settings_of_tasks(false);
   const ValidationLoss one = validated(settings, TaskSource(settings), 1);  // of one document
   EXPECT_EQ(std::ranges::count_if(one.tasks, [](const auto& loss) { return loss.has_value(); }), 1);
-  for (const std::optional<double>& loss : one.tasks)
-    if (loss) EXPECT_EQ(*loss, one.loss);
+  for (const std::optional<double>& loss : one.tasks) EXPECT_EQ(loss.value_or(one.loss), one.loss);
 }
 
 TEST(TaskLosses, AreTheSameUnderEveryLayout) {
