@@ -117,10 +117,10 @@ void PromptMarks::expand(std::vector<int32_t>& ids, int64_t first_row,
 void PromptMarks::check_rows(std::span<const int32_t> ids) const {
   int64_t next = 0;  // row
   bool fits = true;
-  for (size_t i = 0; i < ids.size(); ++i) {
+  for (size_t i = 0; fits && i < ids.size(); ++i) {
     if (ids[i] < vocab_) continue;
     const bool begins = std::ranges::find(ids_, ids[i]) != ids_.end();
-    fits = fits && ids[i] == vocab_ + next && (begins || ids[i - 1] == ids[i] - 1);
+    fits = ids[i] == vocab_ + next && (begins || ids[i - 1] == ids[i] - 1);
     ++next;
   }
   if (fits && next == tokens()) return;
