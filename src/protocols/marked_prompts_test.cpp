@@ -43,6 +43,12 @@ class MarkedPrompts : public ::testing::Test {
     }
     return "no fault";
   }
+  static Prepared infer(const Ids& ids, const ServedModel& model) {
+    const Json inputs{
+        {{"name", "input_ids"}, {"datatype", "UINT32"}, {"shape", {1, ids.size()}}, {"data", ids}},
+        {{"name", "request_output_len"}, {"datatype", "UINT32"}, {"shape", {1, 1}}, {"data", {2}}}};
+    return prepare_infer(Json{{"inputs", inputs}}.dump(), "", model.name, model);
+  }
   std::string completion_fault(const Json& body, const std::string& name = "marked") const {
     return fault([&] { completion(body, name); });
   }
@@ -62,8 +68,28 @@ TEST_F(MarkedPrompts, HaveRowsWhereTheMarksAre) {
   EXPECT_EQ(prepare_kserve_generate(text, "marked", false, marked_).sequences.at(0).prompt, kIds);
 }
 
-/// Of the model itself, or of another adapter, nothing of a text or of ids is more than it says.
-TEST_F(MarkedPrompts, AreTextForAllOthers) {
+/// However many another one has.
+TEST_F(MarkedPrompts, HaveMarksAndRowsOfTheAdapterThatIsNamed) {
+  EXPECT_THAT(completion({{"prompt", "a<|VIRTUAL_PROMPT_0|>b"}}, "single").sequences.at(0).prompt,
+              ElementsAre(0, 8, 1));
+  EXPECT_THAT(completion({{"prompt", Ids{0, 8, 1}}}, "single").sequences.at(0).prompt,
+              ElementsAre(0, 8, 1));
+  const Ids ids = completion({{"prompt", "<|VIRTUAL_PROMPT_0|><|VIRTUAL_PROMPT_1|>"}}, "single")
+                      .sequences.at(0)
+                      .prompt;
+  EXPECT_THAT(Ids(ids.begin() + 1, ids.end()), Each(Lt(8)));
+  EXPECT_EQ(ids.size(), 1 + std::string("<|VIRTUAL_PROMPT_1|>").size());
+  EXPECT_THAT(completion_fault({{"prompt", Ids{0, 8, 9}}}, "single"), HasSubstr("9 is no token"));
+  EXPECT_THAT(completion_fault({{"prompt", Ids{10, 8}}}, "single"), HasSubstr("10 is no token"));
+  EXPECT_THAT(completion_fault({{"prompt", Ids{0, 8, 1}}}), HasSubstr("the ids must have those"));
+  const ServedModel& single = model_named(served_, "single");
+  EXPECT_THAT(infer({0, 8, 1}, single).sequences.at(0).prompt, ElementsAre(0, 8, 1));
+  EXPECT_THAT(fault([&] { infer(kIds, single); }), HasSubstr("input_ids: 9 is no token"));
+}
+
+/// Of the model itself, or of an adapter without marks, nothing of a text or of ids is more than it
+/// says.
+TEST_F(MarkedPrompts, AreTextWhereThereAreNoMarks) {
   for (const char* const name : {"small", "plain"}) {
     const Ids ids = completion({{"prompt", "<|VIRTUAL_PROMPT_0|>"}}, name).sequences.at(0).prompt;
     EXPECT_THAT(ids, Each(Lt(8)));
@@ -101,12 +127,6 @@ TEST_F(MarkedPrompts, ComeAsIdsThatNameEachRowOnceAndInOrder) {
   for (const Ids& ids : std::vector<Ids>{
            {0}, {8, 9}, {8, 9, 10, 10}, {8, 1, 9, 10}, {9, 8, 10}, {8, 9, 10, 11}, {10, 8, 9}})
     EXPECT_THAT(completion_fault({{"prompt", ids}}), HasSubstr("prompt: ")) << Json(ids).dump();
-  const auto infer = [&](const Ids& ids, const ServedModel& model) {
-    const Json inputs{
-        {{"name", "input_ids"}, {"datatype", "UINT32"}, {"shape", {1, ids.size()}}, {"data", ids}},
-        {{"name", "request_output_len"}, {"datatype", "UINT32"}, {"shape", {1, 1}}, {"data", {2}}}};
-    return prepare_infer(Json{{"inputs", inputs}}.dump(), "", model.name, model);
-  };
   EXPECT_EQ(infer(kIds, marked_).sequences.at(0).prompt, kIds);
   EXPECT_THAT(fault([&] { infer({8, 9}, marked_); }), HasSubstr("input_ids: the ids must have"));
   EXPECT_THAT(fault([&] { infer({8, 9, 11}, marked_); }), HasSubstr("11 is no token"));
