@@ -122,6 +122,21 @@ TEST_F(MarkedPrompts, NameTheMarkThatIsMissingOrOneTooMany) {
   EXPECT_THAT(fault([&] { chat("ab"); }), HasSubstr("messages: "));
 }
 
+/// Whoever wrote them: the whole text that the template makes has each once.
+TEST_F(MarkedPrompts, CountInEveryMessageOfAChat) {
+  const auto with = [&](const std::string& role, const std::string& content) {
+    const Json asked{{"role", "user"}, {"content", "<|VIRTUAL_PROMPT_0|>a<|VIRTUAL_PROMPT_1|>"}};
+    const Json messages = Json::array({asked, {{"role", role}, {"content", content}}});
+    return chat("", {{"messages", messages}});
+  };
+  for (const char* const role : {"user", "assistant", "tool"}) {
+    EXPECT_EQ(with(role, "b").sequences.size(), 1u) << role;
+    EXPECT_THAT(fault([&] { with(role, "b<|VIRTUAL_PROMPT_1|>"); }),
+                HasSubstr("messages: the text has a <|VIRTUAL_PROMPT_1|> that is not its next"))
+        << role;
+  }
+}
+
 TEST_F(MarkedPrompts, ComeAsIdsThatNameEachRowOnceAndInOrder) {
   EXPECT_EQ(completion({{"prompt", kIds}}).sequences.at(0).prompt, kIds);
   for (const Ids& ids : std::vector<Ids>{
