@@ -72,7 +72,7 @@ class Adapters(RoadTest):
         marked, splits = write_prompt(self.folder / "marked", 7), self.folder / "marked/virtual_token_splits.json"
         splits.write_text('{"virtual_token_splits": [3, 1]}')
         first, second = (f"<|VIRTUAL_PROMPT_{number}|>" for number in range(2))
-        prompts = (f"{first}the cat{second}", f"the dog {first}sees{second} the", f"{'bird ' * 20}{first}{second}")
+        prompts = (f"{first}the cat{second}", f"the dog {first}sees{second} the", f"{'bird ' * 80}{first}{second}")
         folders = {"marked": marked, "one": self.one}  # for the second, marks are text like any other
         expected = {(name, prompt): self.generated(prompt, "--adapter", folder) for name, folder in folders.items() for prompt in prompts}
         for options, words in ((("--draft", self.model), "a draft model does not have them"),
@@ -97,6 +97,7 @@ class Adapters(RoadTest):
                 for _ in range(2):  # then of beginnings that were kept
                     with concurrent.futures.ThreadPoolExecutor(len(expected)) as pool:
                         same(zip(expected, pool.map(ask, expected)))
+                self.assertGreaterEqual(server.metrics()["vllm:prefix_cache_hits_total"], 2 * 64)  # of the long prompt, under each
                 self.assertEqual([entry["max_model_len"] for entry in server.json("/v1/models")["data"]], [256, 252, 256])
                 # As ids, too; rows are neither counted nor anybody else's.
                 for prompt in prompts:
