@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests with an adapter whose virtual tokens stand inside texts, where these have marks.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "base/function_ref.h"
@@ -165,6 +166,35 @@ TEST_F(MarkedPrompts, AreCountedWithoutTheirRows) {
             R"({"count":3,"max_model_len":29,"tokens":[0,8,9,1,10,3],)"
             R"("token_strs":["a","token_id:8","token_id:9","b","token_id:10","c"]})");
   EXPECT_EQ(tokenize({{"content", kText}}, marked_).text, R"({"tokens":[0,8,9,1,10,3]})");
+}
+
+/// A tokenizer may have more tokens than the model: here 9, the second row of a mark, and 12, so
+/// that it has no token 8, 10 and 11.
+TEST_F(MarkedPrompts, HaveRowsThatAreNoTokensOfALargerTokenizer) {
+  Json json = Json::parse(small_tokenizer().to_json());
+  for (const auto& [id, content] : {std::pair(9, "<nine>"), std::pair(12, "<twelve>")})
+    json["added_tokens"].push_back({{"id", id}, {"content", content}, {"special", true}});
+  const text::Tokenizer larger = text::Tokenizer::parse(json.dump(), "larger.json");
+  ServedModel model = marked_;
+  model.tokenizer = &larger;
+  model.marks =
+      std::make_shared<adapters::PromptMarks>(larger, model.vocab, std::vector<int64_t>{2, 1});
+  const Json answer =
+      Json::parse(tokenize({{"prompt", kText}, {"return_token_strs", true}}, model).text);
+  EXPECT_EQ(answer["tokens"], Json(kIds));
+  EXPECT_EQ(answer["token_strs"], Json({"a", "token_id:8", "token_id:9", "b", "token_id:10", "c"}));
+  const Json pieces =
+      Json::parse(tokenize({{"content", kText}, {"with_pieces", true}}, model).text)["tokens"];
+  EXPECT_EQ(pieces[2]["piece"], "token_id:9");
+  for (const int32_t id : {8, 9, 10, 11, 12})
+    EXPECT_THAT(fault([&] {
+                  detokenize({{"tokens", Ids{0, id}}}, model);
+                }),
+                HasSubstr(fmt::format("tokens: {} is no token", id)));
+  EXPECT_THAT(fault([&] {
+                tokenize({{"prompt", "<nine>"}}, model);
+              }),
+              HasSubstr("a token 9 that the model, which has 8, has not"));
 }
 
 TEST_F(MarkedPrompts, AreTruncatedWhereNoRowIsLost) {
