@@ -3,6 +3,7 @@
 """Adapters of a folder, LoRA, IA3 and virtual tokens, read with, merged and served: python3 adapters_test.py PROGRAM"""
 import concurrent.futures
 import json
+import shutil
 import unittest
 
 from adapter_folder import HIDDEN, LLAMA, LLAMA_RECIPE, RANK, write_adapter, write_bottlenecks, write_prompt, write_safetensors, write_vectors
@@ -78,6 +79,13 @@ class Adapters(RoadTest):
         for options, words in ((("--draft", self.model), "a draft model does not have them"),
                                (("--context", 5), "its 4 virtual tokens leave no room in the context of 5")):
             self.assertIn(words, run("serve", "--checkpoint", self.model, "--port", 0, "--adapter", f"marked={marked}", *options, code=2))
+        larger = shutil.copytree(self.model, self.folder / "larger")  # with a token where the first mark's would be
+        vocab, tokenizer = json.loads((larger / "config.json").read_text())["vocab_size"], json.loads((larger / "tokenizer.json").read_text())
+        tokenizer["added_tokens"].append({**tokenizer["added_tokens"][-1], "id": vocab, "content": "<own>"})
+        (larger / "tokenizer.json").write_text(json.dumps(tokenizer))
+        said = run("serve", "--checkpoint", larger, "--port", 0, "--adapter", f"one={self.one}", "--adapter", f"marked={marked}", code=2)
+        self.assertIn("--adapter marked: the tokenizer with marks of virtual tokens", said)
+        self.assertIn(f"have the same id {vocab}", said)
         for guesses in ((), ("--lookup", 4)):
             with Server(self.model, "--max-batch", 6, *guesses, *(word for name, folder in folders.items() for word in ("--adapter", f"{name}={folder}"))) as server:
 
