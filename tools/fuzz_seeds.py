@@ -407,6 +407,7 @@ def gguf_writing():
 def openai_body():
     def of(kind, **fields):
         return bytes([kind]) + json.dumps({"model": "small", **fields}).encode()
+    marks = "<|VIRTUAL_PROMPT_0|>a<|VIRTUAL_PROMPT_1|>"
     chat = [{"role": "system", "content": "a"}, {"role": "user", "content": [{"type": "text", "text": "b"}]}, {"role": "assistant", "content": None}]
     return [of(0, prompt="ab c", max_tokens=3, n=2, stop=["b", "ca"], logit_bias={"1": -100, "2": 5.5}, seed=-1, logprobs=3, presence_penalty=1), of(0, prompt=[[0, 1], [3]], echo=True, logprobs=1, max_tokens=1),
             of(0, prompt="a", stream=True, stream_options={"include_usage": True}, bad_words=["c"], stop_token_ids=[3], min_tokens=2), of(0, prompt=["a", ""], best_of=3, truncate_prompt_tokens=1),
@@ -417,13 +418,15 @@ def openai_body():
               for choice in ("required", {"type": "function", "function": {"name": "c"}}) for stream in (True, False)),
             of(1, messages=[*chat, {"role": "assistant", "tool_calls": [{"id": "1", "type": "function", "function": {"name": "c", "arguments": "{\"a\": null}"}}]}, {"role": "tool", "content": "b", "tool_call_id": "1"}]),
             of(2, input=["a", "bc"], encoding_format="base64"), of(2, input=[1, 2]), of(3, prompt="ab", return_token_strs=True), of(3, content="a", with_pieces=True), of(4, tokens=[1, 2, 7]),
-            of(0, prompt="a" * 100), of(0, prompt=[8]), of(0, prompt="a", n=9), b"\x00" + b'{"a":' * 120, b'\x00{"model": "small", "model": "x"}', b"\x01[]", b""]
+            of(0, prompt="a" * 100), of(0, prompt=[8]), of(0, prompt="a", n=9), b"\x00" + b'{"a":' * 120, b'\x00{"model": "small", "model": "x"}', b"\x01[]", b"",
+            of(0, model="marked", prompt=[marks, "b" + marks], echo=True), of(1, model="marked", messages=[{"role": "user", "content": marks}]), of(3, model="single", prompt=marks),
+            of(0, model="marked", prompt=[8, 9, 10]), of(0, model="single", prompt=[[8], [8, 9]]), of(4, model="marked", tokens=[0, 8])]
 
 
 def kserve_body():
-    def of(*inputs, binary=b"", **more):
+    def of(*inputs, binary=b"", adapter=0, **more):
         text = json.dumps({"inputs": list(inputs), **more}).encode()
-        return (str(len(text)).encode() if binary else b"") + b"\n" + text + binary
+        return bytes([adapter]) + (str(len(text)).encode() if binary else b"") + b"\n" + text + binary
     def tensor(name, data, shape, kind="UINT32"):
         return {"name": name, "datatype": kind, "shape": shape, "data": data}
     ids, lengths, new = tensor("input_ids", [[0, 1], [3, 0]], [2, 2]), tensor("input_lengths", [2, 1], [2, 1]), tensor("request_output_len", [3, 3], [2, 1])
@@ -431,7 +434,9 @@ def kserve_body():
     return [of(ids, lengths, new), of(ids, new, tensor("stop_words_list", [0, 1, 2, -1, 3, 0, 1, -1], [2, 2, 2], "INT32"), tensor("runtime_top_p", [0.5, 0.1], [2, 1], "FP32"), id="x"),
             of(raw, tensor("request_output_len", [1], [1, 1]), binary=bytes(8), outputs=[{"name": "output_ids", "parameters": {"binary_data": True}}]),
             of(ids, tensor("random_seed", [2**64 - 1, 1], [2, 1], "UINT64"), new, parameters={"timeout": 5, "binary_data_output": True}),
-            of(tensor("input_ids", [1], [16, 2**60 + 2])), of(tensor("input_ids", [[[[1]]]], [1, 1]), new), of(), b"99999999999\n{}", b"\n", b""]
+            of(tensor("input_ids", [1], [16, 2**60 + 2])), of(tensor("input_ids", [[[[1]]]], [1, 1]), new), of(), b"\x0099999999999\n{}", b"\x00\n", b"",
+            *(of(tensor("input_ids", [prompt], [1, len(prompt)]), tensor("request_output_len", [2], [1, 1]), adapter=adapter)
+              for adapter, prompt in ((1, [0, 8]), (2, [0, 8, 9, 1, 10]), (2, [8, 9]), (3, [8, 1]), (3, [8, 9])))]
 
 
 def grpc_message():
@@ -453,7 +458,9 @@ def grpc_message():
     return [kind + text for kind in (b"\x00", b"\x01") for text in (
         head + ids + new, head + raw, head + raw + field(6, field(1, "output_ids")), head + timeout + ids + new + tensor("runtime_top_p", [2, 1], field(5, field(6, bytes(8))), "FP32"),
         head + ids + new + tensor("stop_words_list", [2, 2, 2], field(5, field(2, b"".join(varint(n % 2**64) for n in (0, 1, 2, -1, 3, 0, 1, -1)))), "INT32"),
-        head + tensor("input_ids", [16, 2**60 + 2]), head + ids + field(7, b""), head)] + [bytes([kind]) + field(1, "small") + field(2, "small") for kind in range(2, 8)] + [b""]
+        head + tensor("input_ids", [16, 2**60 + 2]), head + ids + field(7, b""), head)] + [bytes([kind]) + field(1, "small") + field(2, "small") for kind in range(2, 8)] + [b""] + [
+        b"\x00" + field(1, name) + tensor("input_ids", [1, len(prompt)], words(*prompt)) + tensor("request_output_len", [1, 1], words(2))
+        for name, prompt in (("plain", [0, 8]), ("marked", [0, 8, 9, 1, 10]), ("marked", [8, 9]), ("single", [8, 1]), ("single", [8, 9]))]
 
 
 def peft_config():

@@ -27,8 +27,12 @@ ServedAdapters::ServedAdapters(const std::vector<std::string>& options, const st
     const std::vector<int64_t>& splits = splits_.emplace_back(adapter->splits());
     // A tokenizer of its own, so once.
     if (splits.empty() || marks_.contains(splits)) continue;
-    marks_[splits] = std::make_shared<adapters::PromptMarks>(source.require_tokenizer(),
-                                                             source.spec().vocab, splits);
+    try {
+      marks_[splits] = std::make_shared<adapters::PromptMarks>(source.require_tokenizer(),
+                                                               source.spec().vocab, splits);
+    } catch (const UserError& error) {
+      throw UserError("--adapter {}: {}", name, error.what());
+    }
   }
 }
 

@@ -28,8 +28,11 @@ std::vector<int32_t> ids_of(int64_t first, const std::vector<int64_t>& splits) {
   return ids;
 }
 
+// The vocabulary is an object of maybe 200 thousand keys. nlohmann's ordered objects are searched
+// from the front for every key that is added, so it is parsed as a sorted one. The reader does not
+// depend on the order of keys: tokens come with their ids, and added tokens and merges are lists.
 text::Tokenizer with_marks(const text::Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
-  auto json = nlohmann::ordered_json::parse(tokenizer.to_json());
+  auto json = nlohmann::json::parse(tokenizer.to_json());
   for (size_t mark = 0; mark < ids.size(); ++mark) {
     json["added_tokens"].push_back(
         {{"id", ids[mark]}, {"content", virtual_mark(mark)}, {"special", true}});
@@ -114,10 +117,10 @@ void PromptMarks::expand(std::vector<int32_t>& ids, int64_t first_row,
 void PromptMarks::check_rows(std::span<const int32_t> ids) const {
   int64_t next = 0;  // row
   bool fits = true;
-  for (size_t i = 0; i < ids.size(); ++i) {
+  for (size_t i = 0; fits && i < ids.size(); ++i) {
     if (ids[i] < vocab_) continue;
     const bool begins = std::ranges::find(ids_, ids[i]) != ids_.end();
-    fits = fits && ids[i] == vocab_ + next && (begins || ids[i - 1] == ids[i] - 1);
+    fits = ids[i] == vocab_ + next && (begins || ids[i - 1] == ids[i] - 1);
     ++next;
   }
   if (fits && next == tokens()) return;

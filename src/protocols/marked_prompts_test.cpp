@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Requests with an adapter whose virtual tokens stand inside texts, where these have marks.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "base/function_ref.h"
@@ -43,6 +44,12 @@ class MarkedPrompts : public ::testing::Test {
     }
     return "no fault";
   }
+  static Prepared infer(const Ids& ids, const ServedModel& model) {
+    const Json inputs{
+        {{"name", "input_ids"}, {"datatype", "UINT32"}, {"shape", {1, ids.size()}}, {"data", ids}},
+        {{"name", "request_output_len"}, {"datatype", "UINT32"}, {"shape", {1, 1}}, {"data", {2}}}};
+    return prepare_infer(Json{{"inputs", inputs}}.dump(), "", model.name, model);
+  }
   std::string completion_fault(const Json& body, const std::string& name = "marked") const {
     return fault([&] { completion(body, name); });
   }
@@ -62,8 +69,28 @@ TEST_F(MarkedPrompts, HaveRowsWhereTheMarksAre) {
   EXPECT_EQ(prepare_kserve_generate(text, "marked", false, marked_).sequences.at(0).prompt, kIds);
 }
 
-/// Of the model itself, or of another adapter, nothing of a text or of ids is more than it says.
-TEST_F(MarkedPrompts, AreTextForAllOthers) {
+/// However many another one has.
+TEST_F(MarkedPrompts, HaveMarksAndRowsOfTheAdapterThatIsNamed) {
+  EXPECT_THAT(completion({{"prompt", "a<|VIRTUAL_PROMPT_0|>b"}}, "single").sequences.at(0).prompt,
+              ElementsAre(0, 8, 1));
+  EXPECT_THAT(completion({{"prompt", Ids{0, 8, 1}}}, "single").sequences.at(0).prompt,
+              ElementsAre(0, 8, 1));
+  const Ids ids = completion({{"prompt", "<|VIRTUAL_PROMPT_0|><|VIRTUAL_PROMPT_1|>"}}, "single")
+                      .sequences.at(0)
+                      .prompt;
+  EXPECT_THAT(Ids(ids.begin() + 1, ids.end()), Each(Lt(8)));
+  EXPECT_EQ(ids.size(), 1 + std::string("<|VIRTUAL_PROMPT_1|>").size());
+  EXPECT_THAT(completion_fault({{"prompt", Ids{0, 8, 9}}}, "single"), HasSubstr("9 is no token"));
+  EXPECT_THAT(completion_fault({{"prompt", Ids{10, 8}}}, "single"), HasSubstr("10 is no token"));
+  EXPECT_THAT(completion_fault({{"prompt", Ids{0, 8, 1}}}), HasSubstr("the ids must have those"));
+  const ServedModel& single = model_named(served_, "single");
+  EXPECT_THAT(infer({0, 8, 1}, single).sequences.at(0).prompt, ElementsAre(0, 8, 1));
+  EXPECT_THAT(fault([&] { infer(kIds, single); }), HasSubstr("input_ids: 9 is no token"));
+}
+
+/// Of the model itself, or of an adapter without marks, nothing of a text or of ids is more than it
+/// says.
+TEST_F(MarkedPrompts, AreTextWhereThereAreNoMarks) {
   for (const char* const name : {"small", "plain"}) {
     const Ids ids = completion({{"prompt", "<|VIRTUAL_PROMPT_0|>"}}, name).sequences.at(0).prompt;
     EXPECT_THAT(ids, Each(Lt(8)));
@@ -96,17 +123,26 @@ TEST_F(MarkedPrompts, NameTheMarkThatIsMissingOrOneTooMany) {
   EXPECT_THAT(fault([&] { chat("ab"); }), HasSubstr("messages: "));
 }
 
+/// Whoever wrote them: the whole text that the template makes has each once.
+TEST_F(MarkedPrompts, CountInEveryMessageOfAChat) {
+  const auto with = [&](const std::string& role, const std::string& content) {
+    const Json asked{{"role", "user"}, {"content", "<|VIRTUAL_PROMPT_0|>a<|VIRTUAL_PROMPT_1|>"}};
+    const Json messages = Json::array({asked, {{"role", role}, {"content", content}}});
+    return chat("", {{"messages", messages}});
+  };
+  for (const char* const role : {"user", "assistant", "tool"}) {
+    EXPECT_EQ(with(role, "b").sequences.size(), 1u) << role;
+    EXPECT_THAT(fault([&] { with(role, "b<|VIRTUAL_PROMPT_1|>"); }),
+                HasSubstr("messages: the text has a <|VIRTUAL_PROMPT_1|> that is not its next"))
+        << role;
+  }
+}
+
 TEST_F(MarkedPrompts, ComeAsIdsThatNameEachRowOnceAndInOrder) {
   EXPECT_EQ(completion({{"prompt", kIds}}).sequences.at(0).prompt, kIds);
   for (const Ids& ids : std::vector<Ids>{
            {0}, {8, 9}, {8, 9, 10, 10}, {8, 1, 9, 10}, {9, 8, 10}, {8, 9, 10, 11}, {10, 8, 9}})
     EXPECT_THAT(completion_fault({{"prompt", ids}}), HasSubstr("prompt: ")) << Json(ids).dump();
-  const auto infer = [&](const Ids& ids, const ServedModel& model) {
-    const Json inputs{
-        {{"name", "input_ids"}, {"datatype", "UINT32"}, {"shape", {1, ids.size()}}, {"data", ids}},
-        {{"name", "request_output_len"}, {"datatype", "UINT32"}, {"shape", {1, 1}}, {"data", {2}}}};
-    return prepare_infer(Json{{"inputs", inputs}}.dump(), "", model.name, model);
-  };
   EXPECT_EQ(infer(kIds, marked_).sequences.at(0).prompt, kIds);
   EXPECT_THAT(fault([&] { infer({8, 9}, marked_); }), HasSubstr("input_ids: the ids must have"));
   EXPECT_THAT(fault([&] { infer({8, 9, 11}, marked_); }), HasSubstr("11 is no token"));
@@ -130,6 +166,35 @@ TEST_F(MarkedPrompts, AreCountedWithoutTheirRows) {
             R"({"count":3,"max_model_len":29,"tokens":[0,8,9,1,10,3],)"
             R"("token_strs":["a","token_id:8","token_id:9","b","token_id:10","c"]})");
   EXPECT_EQ(tokenize({{"content", kText}}, marked_).text, R"({"tokens":[0,8,9,1,10,3]})");
+}
+
+/// A tokenizer may have more tokens than the model: here 9, the second row of a mark, and 12, so
+/// that it has no token 8, 10 and 11.
+TEST_F(MarkedPrompts, HaveRowsThatAreNoTokensOfALargerTokenizer) {
+  Json json = Json::parse(small_tokenizer().to_json());
+  for (const auto& [id, content] : {std::pair(9, "<nine>"), std::pair(12, "<twelve>")})
+    json["added_tokens"].push_back({{"id", id}, {"content", content}, {"special", true}});
+  const text::Tokenizer larger = text::Tokenizer::parse(json.dump(), "larger.json");
+  ServedModel model = marked_;
+  model.tokenizer = &larger;
+  model.marks =
+      std::make_shared<adapters::PromptMarks>(larger, model.vocab, std::vector<int64_t>{2, 1});
+  const Json answer =
+      Json::parse(tokenize({{"prompt", kText}, {"return_token_strs", true}}, model).text);
+  EXPECT_EQ(answer["tokens"], Json(kIds));
+  EXPECT_EQ(answer["token_strs"], Json({"a", "token_id:8", "token_id:9", "b", "token_id:10", "c"}));
+  const Json pieces =
+      Json::parse(tokenize({{"content", kText}, {"with_pieces", true}}, model).text)["tokens"];
+  EXPECT_EQ(pieces[2]["piece"], "token_id:9");
+  for (const int32_t id : {8, 9, 10, 11, 12})
+    EXPECT_THAT(fault([&] {
+                  detokenize({{"tokens", Ids{0, id}}}, model);
+                }),
+                HasSubstr(fmt::format("tokens: {} is no token", id)));
+  EXPECT_THAT(fault([&] {
+                tokenize({{"prompt", "<nine>"}}, model);
+              }),
+              HasSubstr("a token 9 that the model, which has 8, has not"));
 }
 
 TEST_F(MarkedPrompts, AreTruncatedWhereNoRowIsLost) {

@@ -48,16 +48,18 @@ inline ServedModel small_model() {
   return model;
 }
 
-/// With an adapter "plain" and one, "marked", whose virtual tokens stand inside texts: 8 and 9 in
-/// place of one mark, 10 in place of another.
+/// With an adapter "plain" and two whose virtual tokens stand inside texts: of "marked" 8 and 9 in
+/// place of one mark, 10 in place of another; of "single" 8 in place of its one mark.
 inline ServedModel small_model_with_marks() {
   ServedModel model = small_model();
-  const std::vector<std::string> names = {"plain", "marked"};
+  const std::vector<std::string> names = {"plain", "marked", "single"};
   add_adapters(model, names);
-  ServedModel& marked = model.adapters[1];
-  marked.marks = std::make_shared<adapters::PromptMarks>(small_tokenizer(), model.vocab,
-                                                         std::vector<int64_t>{2, 1});
-  marked.context -= marked.marks->tokens();
+  const auto set_marks = [&](ServedModel& adapter, const std::vector<int64_t>& splits) {
+    adapter.marks = std::make_shared<adapters::PromptMarks>(small_tokenizer(), model.vocab, splits);
+    adapter.context -= adapter.marks->tokens();
+  };
+  set_marks(model.adapters[1], {2, 1});
+  set_marks(model.adapters[2], {1});
   return model;
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "protocols/tokens.h"
 
+#include <algorithm>
+
 #include "protocols/chat_text.h"
 #include "protocols/tool_calls.h"
 #include "text/token_text.h"
@@ -20,7 +22,9 @@ Body tokenize(const Json& body, const ServedModel& model) {
   Fields fields(body);
   check_named_model(fields, model);
   const text::Tokenizer& tokenizer = require_tokenizer(model, "prompt");
-  const text::TokenText texts(&tokenizer);
+  const text::TokenText texts(&tokenizer), numbers(nullptr, true);
+  // Rows are shown as numbers, whatever a tokenizer with more tokens than the model has there.
+  const auto shown = [&](int32_t id) { return (id < model.vocab ? texts : numbers).text(id); };
   if (const auto content = fields.text("content", kMostText)) {
     fields.refuse("parse_special", "must be true", true);
     const auto ids =
@@ -28,7 +32,7 @@ Body tokenize(const Json& body, const ServedModel& model) {
     if (!fields.flag("with_pieces").value_or(false))
       return {.text = text_of_json({{"tokens", ids}})};
     Json pieces = Json::array();
-    for (const int32_t id : ids) pieces.push_back({{"id", id}, {"piece", texts.text(id)}});
+    for (const int32_t id : ids) pieces.push_back({{"id", id}, {"piece", shown(id)}});
     return {.text = text_of_json({{"tokens", pieces}})};
   }
   const bool is_chat = fields.find("messages") != nullptr;
@@ -42,7 +46,7 @@ Body tokenize(const Json& body, const ServedModel& model) {
               {"tokens", ids}};
   if (fields.flag("return_token_strs").value_or(false)) {
     answer["token_strs"] = Json::array();
-    for (const int32_t id : ids) answer["token_strs"].push_back(texts.text(id));
+    for (const int32_t id : ids) answer["token_strs"].push_back(shown(id));
   }
   return {.text = text_of_json(answer)};
 }
@@ -53,7 +57,8 @@ Body detokenize(const Json& body, const ServedModel& model) {
   const text::Tokenizer& tokenizer = require_tokenizer(model, "tokens");
   const Json* const tokens = fields.find("tokens");
   if (tokens == nullptr) throw ApiError("tokens", "tokens is missing: a list of ids");
-  const auto ids = token_ids(*tokens, tokenizer.vocab_size(), 1'000'000, "tokens");
+  const int64_t vocab = std::min(model.vocab, tokenizer.vocab_size());
+  const auto ids = token_ids(*tokens, vocab, 1'000'000, "tokens");
   const std::string text = tokenizer.decode(ids, true);
   return {.text = text_of_json({{"prompt", text}, {"content", text}})};
 }

@@ -26,12 +26,10 @@ generate::Generated alone_with(uint64_t seed, const protocols::PreparedSequence&
 
 /// The same prompt under each, so that blocks that were kept would be found; with the rows of an
 /// adapter that stand inside it.
-protocols::PreparedSequence long_sequence(double temperature, bool has_rows) {
+protocols::PreparedSequence long_sequence(double temperature, uint64_t seed) {
   protocols::PreparedSequence sequence = toy_sequence(1, 10, temperature);
   sequence.prompt.resize(80, 7);
-  if (!has_rows) return sequence;
-  const std::vector<int32_t> rows =
-      layers::virtual_ids(toy_spec().vocab, testing::kToyVirtualTokens);
+  const std::vector<int32_t> rows = layers::virtual_ids(toy_spec().vocab, toy_rows_in_text(seed));
   sequence.prompt.insert(sequence.prompt.begin() + 30, rows.begin(), rows.end());
   return sequence;
 }
@@ -44,29 +42,34 @@ void expect_texts_as_alone(const parallel::Layout& layout) {
   toy.loop.load("one", toy_place(1, &alive));
   toy.loop.load("two", toy_place(2, &alive));
   toy.loop.load("marked", toy_place(4, &alive));
-  const std::pair<const char*, uint64_t> names[] = {{"", 0}, {"one", 1}, {"two", 2}, {"marked", 4}};
-  const auto sequence_of = [&](size_t i) { return long_sequence(i < 4 ? 0 : 0.9, i % 4 == 3); };
+  toy.loop.load("shorter", toy_place(7, &alive));
+  // Those with rows of their own, of different counts, beside each other in a pass.
+  const std::pair<const char*, uint64_t> names[] = {
+      {"", 0}, {"one", 1}, {"two", 2}, {"marked", 4}, {"shorter", 7}};
+  const auto sequence_of = [&](size_t i) {
+    return long_sequence(i < 5 ? 0 : 0.9, names[i % 5].second);
+  };
   std::vector<uint64_t> tickets;
-  for (size_t i = 0; i < 8; ++i)
-    tickets.push_back(toy.loop.submit({sequence_of(i)}, "a", names[i % 4].first).value());
-  for (size_t i = 0; i < 8; ++i) {
+  for (size_t i = 0; i < 10; ++i)
+    tickets.push_back(toy.loop.submit({sequence_of(i)}, "a", names[i % 5].first).value());
+  for (size_t i = 0; i < 10; ++i) {
     const Event event = toy.inbox.wait(tickets[i], Kind::ended);
-    const generate::Generated expected = alone_with(names[i % 4].second, sequence_of(i));
+    const generate::Generated expected = alone_with(names[i % 5].second, sequence_of(i));
     EXPECT_EQ(event.written.result.ids, expected.ids) << i;
     EXPECT_EQ(event.written.result.logprobs, expected.logprobs) << i;
   }
-  EXPECT_EQ(alive, 3 * layout.num_ranks());
+  EXPECT_EQ(alive, 4 * layout.num_ranks());
   const uint64_t number = toy.loop.unload("one");
   EXPECT_NE(toy.loop.adapter_state("one"), AdapterState::ready);
   toy.inbox.wait(number, Kind::left);
   EXPECT_EQ(toy.loop.adapter_state("one"), AdapterState::absent);
   // Other weights under the name: nothing that was kept is taken for theirs.
   toy.loop.load("one", toy_place(3, &alive));
-  const protocols::PreparedSequence again = long_sequence(0, false);
+  const protocols::PreparedSequence again = long_sequence(0, 3);
   const uint64_t ticket = toy.loop.submit({again}, "a", "one").value();
   EXPECT_EQ(toy.inbox.wait(ticket, Kind::ended).written.result.logprobs,
             alone_with(3, again).logprobs);
-  EXPECT_EQ(alive, 3 * layout.num_ranks());
+  EXPECT_EQ(alive, 4 * layout.num_ranks());
 }
 
 TEST(LoadedAdapters, WriteWhatEachWritesAlone) { expect_texts_as_alone({}); }
@@ -78,7 +81,7 @@ TEST(LoadedAdapters, KnowBeginningsWithTheirRowsInside) {
   ToyLoop toy(toy_options(2, 2));
   toy.loop.load("marked", toy_place(4));
   toy.loop.load("other", toy_place(5));
-  const protocols::PreparedSequence sequence = long_sequence(0, true);
+  const protocols::PreparedSequence sequence = long_sequence(0, 4);
   const auto write = [&](const char* name, uint64_t seed, int64_t found) {
     const int64_t before = toy.loop.state().prefix_hits;
     const auto ticket = toy.loop.submit({sequence}, "a", name);
@@ -100,8 +103,9 @@ TEST(LoadedAdapters, HaveNoRowsOfOneAnother) {
   toy.loop.load("one", toy_place(1));
   toy.loop.load("two", toy_place(2));
   toy.loop.load("marked", toy_place(4));
-  protocols::PreparedSequence sequence = long_sequence(0, true);
-  for (const char* const name : {"", "one", "two"}) {
+  toy.loop.load("shorter", toy_place(7));
+  protocols::PreparedSequence sequence = long_sequence(0, 4);
+  for (const char* const name : {"", "one", "two", "shorter"}) {
     const auto ticket = toy.loop.submit({sequence}, "a", name);
     EXPECT_NE(toy.inbox.wait(*ticket, Kind::refused).message.find("outside the vocabulary"),
               std::string::npos)

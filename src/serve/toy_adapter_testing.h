@@ -11,12 +11,20 @@
 
 namespace megalith::serve {
 
-/// The second is of virtual tokens, those from the fourth on of such that stand inside texts.
+/// The rows of those adapters, 4 and on, whose virtual tokens stand inside texts.
+inline int64_t toy_rows_in_text(uint64_t seed) {
+  if (seed < 4) return 0;
+  return seed == 7 ? 2 : testing::kToyVirtualTokens;
+}
+
+/// The second is of virtual tokens that stand before texts.
 inline std::unique_ptr<layers::Adapter> toy_adapter_of(uint64_t seed,
                                                        const parameters::ParameterSet& set,
                                                        device::Device& device) {
-  return seed == 2 || seed >= 4 ? testing::toy_prompt_adapter(set, device, seed, seed >= 4)
-                                : testing::toy_adapter(toy_spec(), set, device, seed);
+  if (seed == 2) return testing::toy_prompt_adapter(set, device, seed);
+  const int64_t rows = toy_rows_in_text(seed);
+  return rows > 0 ? testing::toy_prompt_adapter(set, device, seed, true, rows)
+                  : testing::toy_adapter(toy_spec(), set, device, seed);
 }
 
 /// `alive` counts the adapters that ranks have.

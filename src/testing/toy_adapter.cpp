@@ -211,15 +211,15 @@ std::unique_ptr<layers::Adapter> toy_bottleneck_adapter(const models::ModelSpec&
   return adapter;
 }
 
-layers::AdapterRanks toy_prompt_ranks(bool in_text) {
+layers::AdapterRanks toy_prompt_ranks(bool in_text, int64_t count) {
   return {{std::string(layers::kTokenTableName),
-           layers::AdapterRank::of_virtual_tokens(kToyVirtualTokens, in_text)}};
+           layers::AdapterRank::of_virtual_tokens(count, in_text)}};
 }
 
 std::unique_ptr<layers::Adapter> toy_prompt_adapter(const parameters::ParameterSet& set,
                                                     device::Device& device, uint64_t seed,
-                                                    bool in_text) {
-  auto adapter = std::make_unique<layers::Adapter>(set, device, toy_prompt_ranks(in_text));
+                                                    bool in_text, int64_t count) {
+  auto adapter = std::make_unique<layers::Adapter>(set, device, toy_prompt_ranks(in_text, count));
   for (auto& [name, factors] : adapter->factors()) {
     const View rows = factors.virtual_PE;
     fill_factor(name + ".rows", rows.shape(), Shard::whole(rows.shape()), seed, device, rows);

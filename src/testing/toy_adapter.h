@@ -46,11 +46,12 @@ std::unique_ptr<layers::Adapter> toy_bottleneck_adapter(const models::ModelSpec&
                                                         device::Device& device, uint64_t seed);
 
 inline constexpr int64_t kToyVirtualTokens = 5;
-/// So many before texts, of random rows; `in_text`: which stand where a text has their ids.
-layers::AdapterRanks toy_prompt_ranks(bool in_text = false);
+/// `count` before texts, of random rows; `in_text`: which stand where a text has their ids.
+layers::AdapterRanks toy_prompt_ranks(bool in_text = false, int64_t count = kToyVirtualTokens);
 std::unique_ptr<layers::Adapter> toy_prompt_adapter(const parameters::ParameterSet& set,
                                                     device::Device& device, uint64_t seed,
-                                                    bool in_text = false);
+                                                    bool in_text = false,
+                                                    int64_t count = kToyVirtualTokens);
 /// As many as `ids`, whose rows are those that the table of a whole model in f32 has for these
 /// tokens; `in_text`: likewise.
 std::unique_ptr<layers::Adapter> prompt_of_tokens(const models::ModelSpec& spec,

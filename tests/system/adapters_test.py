@@ -3,6 +3,7 @@
 """Adapters of a folder, LoRA, IA3 and virtual tokens, read with, merged and served: python3 adapters_test.py PROGRAM"""
 import concurrent.futures
 import json
+import shutil
 import unittest
 
 from adapter_folder import HIDDEN, LLAMA, LLAMA_RECIPE, RANK, write_adapter, write_bottlenecks, write_prompt, write_safetensors, write_vectors
@@ -72,12 +73,19 @@ class Adapters(RoadTest):
         marked, splits = write_prompt(self.folder / "marked", 7), self.folder / "marked/virtual_token_splits.json"
         splits.write_text('{"virtual_token_splits": [3, 1]}')
         first, second = (f"<|VIRTUAL_PROMPT_{number}|>" for number in range(2))
-        prompts = (f"{first}the cat{second}", f"the dog {first}sees{second} the", f"{'bird ' * 20}{first}{second}")
+        prompts = (f"{first}the cat{second}", f"the dog {first}sees{second} the", f"{'bird ' * 80}{first}{second}")
         folders = {"marked": marked, "one": self.one}  # for the second, marks are text like any other
         expected = {(name, prompt): self.generated(prompt, "--adapter", folder) for name, folder in folders.items() for prompt in prompts}
         for options, words in ((("--draft", self.model), "a draft model does not have them"),
                                (("--context", 5), "its 4 virtual tokens leave no room in the context of 5")):
             self.assertIn(words, run("serve", "--checkpoint", self.model, "--port", 0, "--adapter", f"marked={marked}", *options, code=2))
+        larger = shutil.copytree(self.model, self.folder / "larger")  # with a token where the first mark's would be
+        vocab, tokenizer = json.loads((larger / "config.json").read_text())["vocab_size"], json.loads((larger / "tokenizer.json").read_text())
+        tokenizer["added_tokens"].append({**tokenizer["added_tokens"][-1], "id": vocab, "content": "<own>"})
+        (larger / "tokenizer.json").write_text(json.dumps(tokenizer))
+        said = run("serve", "--checkpoint", larger, "--port", 0, "--adapter", f"one={self.one}", "--adapter", f"marked={marked}", code=2)
+        self.assertIn("--adapter marked: the tokenizer with marks of virtual tokens", said)
+        self.assertIn(f"have the same id {vocab}", said)
         for guesses in ((), ("--lookup", 4)):
             with Server(self.model, "--max-batch", 6, *guesses, *(word for name, folder in folders.items() for word in ("--adapter", f"{name}={folder}"))) as server:
 
@@ -97,6 +105,7 @@ class Adapters(RoadTest):
                 for _ in range(2):  # then of beginnings that were kept
                     with concurrent.futures.ThreadPoolExecutor(len(expected)) as pool:
                         same(zip(expected, pool.map(ask, expected)))
+                self.assertGreaterEqual(server.metrics()["vllm:prefix_cache_hits_total"], 2 * 64)  # of the long prompt, under each
                 self.assertEqual([entry["max_model_len"] for entry in server.json("/v1/models")["data"]], [256, 252, 256])
                 # As ids, too; rows are neither counted nor anybody else's.
                 for prompt in prompts:

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A message to one of the methods, which its first byte names.
+// A message to one of the methods, which its first byte names. The model that it names may have
+// marks.
 #include <array>
 
 #include "base/fuzz/fuzz_input.h"
 #include "grpc_protocol/inference.pb.h"
 #include "grpc_protocol/methods.h"
+#include "protocols/fuzz/check_prompt.h"
 #include "protocols/protocols_fixture.h"
 
 namespace {
@@ -17,8 +19,7 @@ void infer(std::string_view message, const protocols::ServedModel& model, bool s
   protocols::Prepared made = prepare_infer_message(message, model, streams, names);
   std::vector<protocols::Written> written;
   for (const protocols::PreparedSequence& sequence : made.sequences) {
-    MEGA_CHECK(!sequence.prompt.empty());
-    MEGA_CHECK_LE(std::ssize(sequence.prompt) + sequence.options.max_new_tokens, model.context);
+    check_prompt(sequence, protocols::model_named(model, names.adapter));
     written.emplace_back();
   }
   ::inference::ModelStreamInferResponse piece;
@@ -36,7 +37,7 @@ void infer(std::string_view message, const protocols::ServedModel& model, bool s
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static const protocols::ServedModel model = protocols::small_model();
+  static const protocols::ServedModel model = protocols::small_model_with_marks();
   constexpr std::array kQuestions{"ModelReady",          "ModelMetadata",
                                   "ModelConfig",         "RepositoryIndex",
                                   "RepositoryModelLoad", "RepositoryModelUnload"};

@@ -5,6 +5,7 @@
 #include "protocols/chat_completion.h"
 #include "protocols/completion.h"
 #include "protocols/embeddings.h"
+#include "protocols/fuzz/check_prompt.h"
 #include "protocols/protocols_fixture.h"
 #include "protocols/tokens.h"
 
@@ -19,13 +20,7 @@ void check_prepared(Prepared made, const ServedModel& model) {
   std::vector<Written> written;
   std::string stream = made.reply->begin();
   for (const PreparedSequence& sequence : made.sequences) {
-    MEGA_CHECK(!sequence.prompt.empty());
-    MEGA_CHECK_LE(counted_tokens(model, sequence.prompt.size()) + sequence.options.max_new_tokens,
-                  model.context);
-    for (const int32_t id : sequence.prompt) MEGA_CHECK(id >= 0 && id < prompt_vocab(model));
-    const auto is_row = [&](int32_t id) { return id >= model.vocab; };
-    MEGA_CHECK_EQ(std::ranges::count_if(sequence.prompt, is_row),
-                  prompt_vocab(model) - model.vocab);
+    check_prompt(sequence, model);
     Written& one = written.emplace_back();
     one.result = generated("ab", {0, 1}, {-1, -2}, "length");
     one.tokens = {{{0, -1}, {{1, -0.5}}, "a"}, {{1, -2}, {}, "b"}};
