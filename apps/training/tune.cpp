@@ -135,7 +135,8 @@ void judge_answers(const Samples& validation, train::RunInputs& inputs) {
                                  std::vector<double>& kept) { judge->keep(batch, y_TO, kept); },
       [judge = validation.judge](int64_t samples, std::span<const double> kept) {
         return judge->scores(samples, kept);
-      }};
+      },
+      validation.judge->fingerprint()};
 }
 
 /// The commands that read the adapter which a run has trained, for the log.

@@ -103,6 +103,8 @@ void TrainingRun::require_same_inputs() {
   const bool has_files = !recipe_.data.validation.empty() || recipe_.tune.has_validation();
   if (inputs_.validation != nullptr && has_files)  // else a part of the training data
     comm::require_same(world_, "the validation data", inputs_.validation->fingerprint(at_work()));
+  if (inputs_.spans.scores)
+    comm::require_same(world_, "what answers are scored by", inputs_.spans.fingerprint);
   if (inputs_.tokenizer != nullptr)
     comm::require_same(world_, "the tokenizer", sha256_of(inputs_.tokenizer->to_json()));
   // Keys that change no result change what ranks do together; these two do not.

@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Words that a tuned encoder tags, and answers that it finds in texts: python3 marks_test.py PROGRAM"""
 import json
+import pathlib
 import random
 import unittest
 
-from program import ROOT, ended, run, run_json
+import mpirun
+from program import PATIENCE, PROGRAM, ROOT, ended, run, run_json
 from seeds_test import Classifiers
 
 NOUNS, VERBS = ("cat", "dog", "bird", "fish", "man"), ("sees", "likes", "finds", "eats")
@@ -196,6 +198,22 @@ class Answers(Marks):
         scores = [self.tune(f"files-{number}", *few, f"tune.validation={files}")["validation_scores"]
                   for number, files in enumerate((both, f"[{self.held}, {other}]"))]
         self.assertEqual(scores[0], scores[1])
+
+    @unittest.skipUnless(mpirun.MPIRUN and (pathlib.Path(PROGRAM).parent / "libmegalith_mpi.so").exists(), "mpirun or the plug-in is not here")
+    def test_other_answers_on_one_rank_are_named(self):
+        """Targets are of a question's first answer, scores of all: the examples are the same."""
+        ranks = []
+        for place, more in (("here", 0), ("there", 1)):
+            asked = json.loads(self.held.read_text())
+            paragraph = asked["data"][1]["paragraphs"][0]
+            paragraph["qas"][0]["answers"] += [{"text": "the", "answer_start": paragraph["context"].index("the")}] * more
+            (self.folder / place).mkdir()
+            (self.folder / place / "asked.json").write_text(json.dumps(asked))
+            ranks.append((1, ["-wdir", str(self.folder / place), *self.command("apart", *self.settings, "tune.validation=asked.json", "parallel.data=2")]))
+        process = mpirun.start(*ranks)
+        _, stderr = mpirun.ended(process, PATIENCE)
+        self.assertEqual(process.returncode, 2, stderr)
+        self.assertIn("what answers are scored by differs between ranks", stderr)
 
     def test_the_best_is_by_a_score(self):
         best_by = (*self.settings, "train.validate_every=8", "train.best_by=f1", "train.early_stopping=3", "checkpoint.keep_best=true")
