@@ -219,7 +219,18 @@ bool TrainingRun::rewind() {
 
 /// Which step validated best, and where it is kept; why the run ends before its length is reached.
 void TrainingRun::record_best() {
-  if (!best_.step() || !is_rank_zero()) return;
+  if (!is_rank_zero()) return;
+  if (signal_ == 0 && best_.gave_up(recipe_.train.early_stopping))
+    log::info("step {}: {} validations in a row came no {} (train.early_stopping)", position_.step,
+              best_.no_better(), best_.is_by_loss() ? "lower" : "higher");
+  if (!best_.step()) {
+    journal_.record().erase("best");  // by another number, before train.best_by was changed
+    if (recipe_.checkpoint.keep_best && best_.no_better() > 0)
+      log::warning(
+          "checkpoint.keep_best: no validation has a number as its {}, so none is the best",
+          best_.by());
+    return;
+  }
   const std::string name = best_.is_by_loss() ? "validation_loss" : best_.by();
   nlohmann::ordered_json best = {{"step", *best_.step()}, {name, best_.value()}};
   const fs::path folder = fs::path("checkpoints") / checkpoint::step_folder_name(*best_.step());
@@ -231,9 +242,6 @@ void TrainingRun::record_best() {
               best_.is_by_loss() ? "lowest validation loss" : "highest validation " + best_.by(),
               best_.value(), *best_.step(),
               is_kept ? (recipe_.run.out / folder).string() : "its checkpoint is not there");
-  if (signal_ == 0 && best_.gave_up(recipe_.train.early_stopping))
-    log::info("step {}: {} validations in a row came no {} (train.early_stopping)", position_.step,
-              best_.no_better(), best_.is_by_loss() ? "lower" : "higher");
 }
 
 RunResult TrainingRun::finish() {
