@@ -235,6 +235,26 @@ class Answers(Marks):
                 (("train.best_by=rouge",), "exact_match")):
             self.assertIn(expected, self.tune("no", *self.settings, *overrides, code=2))
 
+    def test_another_number_has_a_best_of_its_own(self):
+        """What was kept by the loss is no result of a run whose best is by F1, and no line of a table of such runs."""
+        settings = (*self.settings, "tune.seeds=2", "train.validate_every=2", "checkpoint.keep_best=true")
+        by_f1 = {"options": ("--allow", "train.best_by")}
+        self.tune("changed", *settings, "train.steps=6")
+        said = self.tune("changed", *settings, "train.steps=6", "train.best_by=f1", **by_f1)
+        self.assertEqual(said["status"], "already finished")
+        for one in said["seeds"]:
+            last = self.metrics(f"changed/seed-{one['seed']}")[-1]
+            self.assertEqual((one["step"], one["f1"], one["validation_loss"]), (6, last["validation_scores"]["f1"], last["validation_loss"]))
+            self.assertEqual(one["result"], str(self.folder / f"changed/seed-{one['seed']}"))
+        said = self.tune("changed", *settings, "train.steps=12", "train.best_by=f1", **by_f1)
+        for one in said["seeds"]:
+            run_folder = self.folder / f"changed/seed-{one['seed']}"
+            scores = {line["step"]: line["validation_scores"]["f1"] for line in self.metrics(f"changed/seed-{one['seed']}") if "validation_scores" in line}
+            highest = max((8, 10, 12), key=scores.get)  # the first of equals
+            self.assertEqual((one["step"], one["f1"]), (highest, scores[highest]))
+            self.assertEqual(one["result"], str(run_folder / f"checkpoints/step-{highest:08}"))
+            self.assertEqual(json.loads((run_folder / "run.json").read_text())["best"]["step"], highest)
+
     def test_seeds_are_compared_by_answers(self):
         said = self.tune("seeds", *self.settings, "tune.seeds=2", "train.steps=2", "train.validate_every=2")
         self.assertEqual(said["best"]["by"], "exact_match")
