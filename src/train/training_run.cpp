@@ -217,12 +217,8 @@ bool TrainingRun::rewind() {
   return true;
 }
 
-/// Which step validated best, and where it is kept; why the run ends before its length is reached.
+/// Which step validated best, and where it is kept.
 void TrainingRun::record_best() {
-  if (!is_rank_zero()) return;
-  if (signal_ == 0 && best_.gave_up(recipe_.train.early_stopping))
-    log::info("step {}: {} validations in a row came no {} (train.early_stopping)", position_.step,
-              best_.no_better(), best_.is_by_loss() ? "lower" : "higher");
   if (!best_.step()) {
     journal_.record().erase("best");  // by another number, before train.best_by was changed
     if (recipe_.checkpoint.keep_best && best_.no_better() > 0)
@@ -244,12 +240,22 @@ void TrainingRun::record_best() {
               is_kept ? (recipe_.run.out / folder).string() : "its checkpoint is not there");
 }
 
+/// Why the run ends before its length is reached.
+void TrainingRun::say_if_gave_up() const {
+  if (signal_ == 0 && best_.gave_up(recipe_.train.early_stopping))
+    log::info("step {}: {} validations in a row came no {} (train.early_stopping)", position_.step,
+              best_.no_better(), best_.is_by_loss() ? "lower" : "higher");
+}
+
 RunResult TrainingRun::finish() {
   if (!checkpoints_->has(position_.step, what_of(owed_))) save();
   journal_.goodput().enter(Bucket::checkpoint);
   wait_for_save();
   checkpoints_->tidy(position_.step);  // what a start that had nothing to do found too many
-  record_best();
+  if (is_rank_zero()) {
+    record_best();
+    say_if_gave_up();
+  }
   journal_.record()["memory"]["measured"] =
       account::measured_memory(world_, device_, resident_at_start_);
   const std::string status = signal_ != 0 ? "stopped" : "finished";
