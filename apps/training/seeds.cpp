@@ -22,10 +22,11 @@ namespace fs = std::filesystem;
 tune::SeedRun outcome_of(const config::Recipe& recipe) {
   const fs::path run = recipe.run.out;
   const auto newest = checkpoint::find_newest(run / "checkpoints", false);
-  const auto best =
-      newest && recipe.checkpoint.keep_best ? train::best_kept(*newest) : std::nullopt;
-  tune::SeedRun outcome = tune::read_seed_run(
-      recipe.run.seed, run, best ? std::optional(recipe.train.best_by) : std::nullopt);
+  const auto best = newest && recipe.checkpoint.keep_best
+                        ? train::best_kept(*newest, recipe.train.best_by)
+                        : std::nullopt;
+  tune::SeedRun outcome =
+      tune::read_seed_run(recipe.run.seed, run, best ? std::optional(best->step()) : std::nullopt);
   if (best) outcome.result = best->folder().string();
   if (recipe.tune.trains_beside()) outcome.result = (run / "adapter").string();
   for (const config::TuneTask& task : recipe.tune.tasks)

@@ -135,7 +135,8 @@ void judge_answers(const Samples& validation, train::RunInputs& inputs) {
                                  std::vector<double>& kept) { judge->keep(batch, y_TO, kept); },
       [judge = validation.judge](int64_t samples, std::span<const double> kept) {
         return judge->scores(samples, kept);
-      }};
+      },
+      validation.judge->fingerprint()};
 }
 
 /// The commands that read the adapter which a run has trained, for the log.
@@ -160,7 +161,8 @@ void write_adapter(const config::Recipe& recipe, const tune::AddedParameters& ad
   const std::filesystem::path run = recipe.run.out;
   const auto newest = checkpoint::find_newest(run / "checkpoints", false);
   if (!newest) return;  // it was stopped before its first save
-  const auto best = recipe.checkpoint.keep_best ? train::best_kept(*newest) : std::nullopt;
+  const auto best =
+      recipe.checkpoint.keep_best ? train::best_kept(*newest, recipe.train.best_by) : std::nullopt;
   added.write(run / "adapter", best ? *best : *newest);
   const std::string step = best ? fmt::format(", of step {}", best->step()) : "";
   if (recipe.tune.tasks.empty())

@@ -2,7 +2,9 @@
 #include "engine/losses.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
+#include <limits>
 
 #include "kernels/reduction/norms.h"
 
@@ -93,6 +95,17 @@ std::string LossValues::name(const data::HostBatch& batch, size_t unit) const {
                      static_cast<int64_t>(unit) - (first - batch.sequence_sample.begin()), sample);
 }
 
+namespace {
+
+/// The first of the largest; NaN where one is not finite, which has no largest that means anything.
+double class_of(std::span<const double> logits) {
+  if (!std::ranges::all_of(logits, [](double x) { return std::isfinite(x); }))
+    return std::numeric_limits<double>::quiet_NaN();
+  return static_cast<double>(std::ranges::max_element(logits) - logits.begin());
+}
+
+}  // namespace
+
 std::vector<double> predictions_of(const data::HostBatch& batch, std::span<const double> y_UO,
                                    int64_t outputs) {
   std::vector<double> said;
@@ -101,8 +114,7 @@ std::vector<double> predictions_of(const data::HostBatch& batch, std::span<const
     const auto o = static_cast<size_t>(outputs);
     const std::span<const double> unit = y_UO.subspan(u * o, o);
     const bool is_number = batch.targets_T.empty();
-    said.push_back(is_number ? unit[0]
-                             : static_cast<double>(std::ranges::max_element(unit) - unit.begin()));
+    said.push_back(is_number ? unit[0] : class_of(unit));
   }
   return said;
 }

@@ -76,8 +76,8 @@ class LossValues {
 };
 
 /// What a head says of each unit of the batch that counts, in order, one number each: the class of
-/// its largest output (of equal ones the first), or of a head that predicts a number that. y_UO:
-/// its outputs, unit after unit.
+/// its largest output (of equal ones the first; NaN where an output is not finite), or of a head
+/// that predicts a number that. y_UO: its outputs, unit after unit.
 std::vector<double> predictions_of(const data::HostBatch& batch, std::span<const double> y_UO,
                                    int64_t outputs);
 /// What is right, likewise.

@@ -4,10 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <numeric>
 #include <set>
 
 #include "comm/backends.h"
+#include "engine/losses.h"
 #include "engine/not_finite.h"
 #include "engine/validation.h"
 #include "inference/inference_model.h"
@@ -236,6 +238,18 @@ TEST(SequenceHeadPredictions, AreTheClassesOfTheLeastLoss) {
   EXPECT_EQ(said.predictions, least);
   batch.loss_weight_T[2] = 0;  // what weighs nothing has no target to compare with
   EXPECT_EQ(toy.engine.sample_losses(batch).predictions.size(), 7u);
+}
+
+/// No class is said where nothing is the largest: a score of it would pass for one of the model.
+TEST(SequenceHeadPredictions, OfOutputsThatAreNotFiniteAreNoClass) {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  data::HostBatch batch;
+  batch.loss_weight_T = {1, 1, 0, 1, 1};
+  batch.targets_T = {0, 0, 0, 0, 0};
+  const std::vector<double> y_UO{1, 2, kNan, 2, kNan, kNan, 2, -kInfinity, 3, 1};
+  EXPECT_THAT(predictions_of(batch, y_UO, 2),
+              ::testing::ElementsAre(1, ::testing::IsNan(), ::testing::IsNan(), 0));
 }
 
 TEST(SequenceHeadPredictions, OfAValidationAreTheSameUnderEveryLayout) {

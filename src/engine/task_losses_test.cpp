@@ -135,15 +135,18 @@ TEST(TaskLosses, AreTheSameUnderEveryLayout) {
       [](Settings& s) { s.micro_batch = 4; },
       [](Settings& s) { s.micro_batch = 1; },
   };
-  const Settings serial = settings_of_tasks(false);
-  for (const int64_t samples : {kTaskSamples, int64_t{1}}) {  // of one a data rank has none
-    const ValidationLoss expected = validated(serial, TaskSource(serial), samples);
-    for (size_t i = 0; i < std::size(kLayouts); ++i) {
-      Settings other = serial;
-      kLayouts[i](other);
-      const ValidationLoss said = validated(other, TaskSource(other), samples);
-      EXPECT_EQ(said.tasks, expected.tasks) << i;
-      EXPECT_EQ(said.loss, expected.loss) << i;
+  for (const bool two_stacks : {false, true}) {
+    const Settings serial = settings_of_tasks(two_stacks);
+    for (const int64_t samples : {kTaskSamples, int64_t{1}}) {  // of one a data rank has none
+      const ValidationLoss expected = validated(serial, TaskSource(serial), samples);
+      for (size_t i = 0; i < std::size(kLayouts); ++i) {
+        SCOPED_TRACE(fmt::format("{} stacks, layout {}", two_stacks ? 2 : 1, i));
+        Settings other = serial;
+        kLayouts[i](other);
+        const ValidationLoss said = validated(other, TaskSource(other), samples);
+        EXPECT_EQ(said.tasks, expected.tasks);
+        EXPECT_EQ(said.loss, expected.loss);
+      }
     }
   }
 }

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <numeric>
 #include <set>
@@ -71,7 +70,7 @@ double pearson(std::span<const double> x, std::span<const double> y) {
     yy += dy * dy;
     xy += dx * dy;
   }
-  if (xx == 0 || yy == 0) return std::numeric_limits<double>::quiet_NaN();
+  if (xx == 0 || yy == 0) return kNoScore;
   return std::clamp(xy / std::sqrt(xx) / std::sqrt(yy), -1.0, 1.0);
 }
 
@@ -98,8 +97,14 @@ double spearman(std::span<const double> x, std::span<const double> y) {
   return pearson(ranks(x), ranks(y));
 }
 
+bool are_finite(std::span<const double> values) {
+  return std::ranges::all_of(values, [](double x) { return std::isfinite(x); });
+}
+
 Scores scores_of_classes(std::span<const double> labels, std::span<const double> predictions,
                          int64_t classes) {
+  if (!are_finite(predictions))
+    return {{"accuracy", kNoScore}, {"f1", kNoScore}, {"matthews_correlation", kNoScore}};
   const auto numbers = [](std::span<const double> values) {
     std::vector<int64_t> made(values.size());
     std::ranges::transform(values, made.begin(), [](double x) { return static_cast<int64_t>(x); });
@@ -112,12 +117,9 @@ Scores scores_of_classes(std::span<const double> labels, std::span<const double>
 }
 
 Scores scores_of_numbers(std::span<const double> labels, std::span<const double> predictions) {
-  const bool comparable = labels.size() > 1 && std::ranges::all_of(predictions, [](double x) {
-                            return std::isfinite(x);
-                          });
-  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-  return {{"pearson", comparable ? pearson(labels, predictions) : kNone},
-          {"spearmanr", comparable ? spearman(labels, predictions) : kNone}};
+  const bool comparable = labels.size() > 1 && are_finite(predictions);
+  return {{"pearson", comparable ? pearson(labels, predictions) : kNoScore},
+          {"spearmanr", comparable ? spearman(labels, predictions) : kNoScore}};
 }
 
 }  // namespace megalith::metrics

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <utility>
@@ -28,7 +29,10 @@ double spearman(std::span<const double> x, std::span<const double> y);
 
 /// Numbers by the names that GLUE's have, the first the one to compare by.
 using Scores = std::vector<std::pair<std::string, double>>;
-/// accuracy; f1, of class 1 where there are two classes, else macro_f1; matthews_correlation.
+inline constexpr double kNoScore = std::numeric_limits<double>::quiet_NaN();
+bool are_finite(std::span<const double> values);
+/// accuracy; f1, of class 1 where there are two classes, else macro_f1; matthews_correlation. All
+/// NaN where a prediction is not finite.
 Scores scores_of_classes(std::span<const double> labels, std::span<const double> predictions,
                          int64_t classes);
 /// pearson and spearmanr, both NaN where fewer than two are compared or a prediction is not finite.

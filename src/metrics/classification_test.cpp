@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 #include <vector>
 
 namespace megalith::metrics {
@@ -59,12 +58,13 @@ TEST(Scores, AreThoseThatGlueReports) {
   EXPECT_EQ(two[2].first, "matthews_correlation");
   const Scores three = scores_of_classes(Numbers{0, 1, 2, 2}, Numbers{0, 2, 2, 2}, 3);
   EXPECT_DOUBLE_EQ(three[1].second, (1 + 0 + 0.8) / 3);
+  for (const auto& [name, value] : scores_of_classes(Numbers{0, 1}, Numbers{0, kNoScore}, 2))
+    EXPECT_TRUE(std::isnan(value)) << name;
   const Numbers x{1, 2, 2, 4, 5}, y{3, 1, 4, 1, 5};
   const Scores numbers = scores_of_numbers(x, y);
   EXPECT_EQ(numbers[0], (std::pair<std::string, double>("pearson", pearson(x, y))));
   EXPECT_EQ(numbers[1], (std::pair<std::string, double>("spearmanr", spearman(x, y))));
-  const double nan = std::numeric_limits<double>::quiet_NaN();
-  EXPECT_TRUE(std::isnan(scores_of_numbers(x, Numbers{3, 1, nan, 1, 5})[1].second));
+  EXPECT_TRUE(std::isnan(scores_of_numbers(x, Numbers{3, 1, kNoScore, 1, 5})[1].second));
   EXPECT_TRUE(std::isnan(scores_of_numbers(Numbers{1}, Numbers{1})[0].second));
 }
 

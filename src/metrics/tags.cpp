@@ -62,6 +62,11 @@ Scores scores_of_tags(std::span<const std::string> names, std::span<const double
                       std::span<const double> predictions, std::span<const double> lengths) {
   MEGA_CHECK(labels.size() == predictions.size() && !labels.empty());
   const bool of_entities = mark_entities(names);
+  if (!are_finite(predictions)) {
+    if (!of_entities) return {{"accuracy", kNoScore}};
+    return {
+        {"f1", kNoScore}, {"precision", kNoScore}, {"recall", kNoScore}, {"accuracy", kNoScore}};
+  }
   int64_t right_tokens = 0, right = 0, wanted = 0, said = 0;
   size_t begin = 0;
   for (const double length : lengths) {

@@ -24,7 +24,8 @@ bool mark_entities(std::span<const std::string> names);
 
 /// f1, precision and recall of entities over all texts (0 for 0 / 0) and accuracy of words; where
 /// the names mark no entities, accuracy alone. `labels` and `predictions` are indices into `names`,
-/// text after text, of `lengths` words each; at least one.
+/// text after text, of `lengths` words each; at least one. All scores are NaN where a prediction is
+/// not finite.
 Scores scores_of_tags(std::span<const std::string> names, std::span<const double> labels,
                       std::span<const double> predictions, std::span<const double> lengths);
 

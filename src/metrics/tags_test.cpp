@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace megalith::metrics {
 namespace {
 
@@ -56,6 +58,20 @@ TEST(Tags, ScoresAreOfWholeEntities) {
   const Scores none = scores_of_tags(names, Numbers{0, 0}, Numbers{0, 0}, Numbers{2});
   EXPECT_EQ(none[0].second, 0);
   EXPECT_EQ(none[3].second, 1);
+}
+
+TEST(Tags, ThatAreNoneHaveNoScore) {
+  const std::vector<double> labels{1, 0}, said{1, kNoScore}, lengths{2};
+  for (const std::vector<std::string>& names :
+       {std::vector<std::string>{"O", "B-PER"}, std::vector<std::string>{"NOUN", "VERB"}}) {
+    const Scores none = scores_of_tags(names, labels, said, lengths);
+    const Scores some = scores_of_tags(names, labels, labels, lengths);
+    ASSERT_EQ(none.size(), some.size());
+    for (size_t i = 0; i < none.size(); ++i) {
+      EXPECT_EQ(none[i].first, some[i].first);
+      EXPECT_TRUE(std::isnan(none[i].second)) << none[i].first;
+    }
+  }
 }
 
 TEST(Tags, WithoutEntitiesTheAccuracyIsAll) {

@@ -39,12 +39,13 @@ int64_t integer_field(const Json& line, const char* key) {
   return *integer;
 }
 
-double number_field(const Json& line, const char* key) {
-  const Json& value = field(line, key);
+double number_of(const Json& value, std::string_view key) {
   if (value.is_null()) return std::numeric_limits<double>::quiet_NaN();
   if (!value.is_number()) throw IntegrityError("\"{}\" is {}, not a number", key, value.dump());
   return value.get<double>();
 }
+
+double number_field(const Json& line, const char* key) { return number_of(field(line, key), key); }
 
 /// The number under `key` from its hex twin, which is exact and knows infinities; the two must
 /// agree.
@@ -82,13 +83,23 @@ auto named_values(Metrics& m) {
                     std::pair{"validation_task_losses", &m.validation_task_losses}};
 }
 
+/// There may be many, and ordered_json goes over all members before it adds or finds one by name.
+Json object_of(const NamedValues& values) {
+  Json object = Json::object();
+  auto& members = object.get_ref<Json::object_t&>();
+  members.reserve(values.size());
+  for (const auto& [name, value] : values) members.emplace_back(name, number(value));
+  return object;
+}
+
 NamedValues read_named(const Json& line, const char* key) {
   NamedValues values;
-  if (!line.contains(key)) return values;
-  const Json& object = line.at(key);
-  if (!object.is_object()) throw IntegrityError("\"{}\" is {}, not an object", key, object.dump());
-  for (const auto& [name, value] : object.items())
-    values.emplace_back(name, number_field(object, name.c_str()));
+  const auto found = line.find(key);
+  if (found == line.end()) return values;
+  if (!found->is_object()) throw IntegrityError("\"{}\" is {}, not an object", key, found->dump());
+  values.reserve(found->size());
+  for (const auto& [name, value] : found->items())
+    values.emplace_back(name, number_of(value, name));
   return values;
 }
 
@@ -129,7 +140,7 @@ std::string StepMetrics::to_json_line() const {
   write_compared(compared, "", line);
   write_compared(validation_compared, kValidation, line);
   for (const auto& [key, values] : named_values(*this))
-    for (const auto& [name, value] : *values) line[key][name] = number(value);
+    if (!values->empty()) line[key] = object_of(*values);
   return line.dump() + '\n';
 }
 

@@ -43,7 +43,7 @@ struct StepMetrics {
   int64_t memory_bytes = 0;         // high-water mark of the arenas
   std::optional<double> pair_loss;  // of the loss, what sentence pairs have; likewise below
   std::optional<double> validation_loss, validation_pair_loss;
-  /// Of a validation of classes or numbers, by name (metrics::Scores).
+  /// Of a validation of classes, numbers or answers to questions, by name (metrics::Scores).
   NamedValues validation_scores;
   /// Of a validation of several tasks: the loss of each that it has tokens of, by name.
   NamedValues validation_task_losses;

@@ -62,6 +62,9 @@ struct JudgedSpans {
   engine::KeepSpans keep;
   /// Of what was kept of the first `samples` samples. On every rank.
   std::function<metrics::Scores(int64_t samples, std::span<const double> kept)> scores;
+  /// Of all that these are worked out from beside the samples. They decide what ranks do together,
+  /// so ranks of which it differs train nothing.
+  std::string fingerprint;
 };
 
 struct RunResult {

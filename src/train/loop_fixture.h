@@ -68,6 +68,7 @@ class LoopTest : public ::testing::Test {
                          .validation = validation.get(),
                          .initial_weights = initial_weights_,
                          .of_first_weights = of_first_weights_,
+                         .spans = spans_,
                          .facts = facts_,
                          .hooks = hooks,
                          .stop = &stop},
@@ -128,6 +129,7 @@ class LoopTest : public ::testing::Test {
   RunFacts facts_;
   std::function<void(engine::Engine&)> initial_weights_;
   OfFirstWeights of_first_weights_;
+  JudgedSpans spans_;  // `scores` alone: what each validation is said to give
   std::unique_ptr<device::Device> device_ = device::make_cpu_device(1);
   std::unique_ptr<comm::Communicator> world_ = comm::make_self_communicator(*device_);
 };

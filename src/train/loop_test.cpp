@@ -45,6 +45,36 @@ TEST_F(LoopTest, WhatAnUpdateLeftNotFiniteEndsTheRunInItsStep) {
   EXPECT_EQ(report::last_metrics(out() / "metrics.jsonl")->step, 3);
 }
 
+// Scores decide what ranks do together: what is kept, and when a run ends.
+TEST_F(LoopTest, RanksThatWouldScoreAnswersOtherwiseDoNotBegin) {
+  recipe_.parallel.data = recipe_.parallel.data_shards = 2;
+  recipe_.train.micro_batch = 1;
+  const engine::Settings settings = engine::settings_of(recipe_, 0);
+  const auto source = training_source(recipe_, settings, nullptr);
+  const auto begin = [&](const char* first, const char* second) {
+    comm::run_ranks(2, [&](comm::Communicator& world) {
+      const auto device = device::make_cpu_device(1);
+      const auto scores = [](int64_t, std::span<const double>) { return metrics::Scores(); };
+      run_training({.recipe = recipe_,
+                    .settings = settings,
+                    .tokenizer = nullptr,
+                    .training = *source,
+                    .validation = nullptr,
+                    .spans = {.keep = {},
+                              .scores = scores,
+                              .fingerprint = world.rank() == 0 ? first : second}},
+                   world, *device);
+      world.set_device(nullptr);
+    });
+  };
+  EXPECT_THAT([&] { begin("one", "another"); },
+              ::testing::ThrowsMessage<std::exception>(
+                  ::testing::HasSubstr("what answers are scored by differs between ranks")));
+  EXPECT_TRUE(!fs::exists(checkpoints()) || saved().empty());
+  begin("one", "one");
+  EXPECT_EQ(report::last_metrics(out() / "metrics.jsonl")->step, 4);
+}
+
 TEST_F(LoopTest, AFailedSaveDoesNotHideThatARestartWouldFail) {
   recipe_.checkpoint.every = 2;
   const auto break_the_save_of_2 = [&](int64_t step) {

@@ -146,9 +146,16 @@ guards::BestValidation best_of(const checkpoint::Reader& reader) {
                                        : guards::BestValidation::from_json(*state);
 }
 
-std::optional<checkpoint::Reader> best_kept(const checkpoint::Reader& newest) {
+std::optional<checkpoint::Reader> best_kept(const checkpoint::Reader& newest, config::BestBy by) {
   const guards::BestValidation best = best_of(newest);
   if (!best.step()) return std::nullopt;
+  if (best.by() != name_of(by)) {
+    log::warning(
+        "{}: step {} was the best by {}, and train.best_by is {}: the result is that of the newest "
+        "step",
+        newest.folder().string(), *best.step(), best.by(), name_of(by));
+    return std::nullopt;
+  }
   const auto folder = newest.folder().parent_path() / checkpoint::step_folder_name(*best.step());
   try {
     checkpoint::Reader reader = checkpoint::open_own_step(folder);

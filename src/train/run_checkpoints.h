@@ -81,8 +81,9 @@ void remove_checkpoints_after(const std::filesystem::path& checkpoints, int64_t 
 checkpoint::KeptCheckpoints kept_by(const config::CheckpointSection& recipe);
 /// Of a run's checkpoint: as it was saved; nothing before the first validation.
 guards::BestValidation best_of(const checkpoint::Reader& reader);
-/// The checkpoint of the best validation that `newest` knows of, beside it in its folder; nothing
-/// when it is not there, or damaged, which is said.
-std::optional<checkpoint::Reader> best_kept(const checkpoint::Reader& newest);
+/// The checkpoint of the best validation by that number that `newest` knows of, beside it in its
+/// folder; nothing when the best was chosen by another number, or when its checkpoint is not there
+/// or damaged, which is said.
+std::optional<checkpoint::Reader> best_kept(const checkpoint::Reader& newest, config::BestBy by);
 
 }  // namespace megalith::train

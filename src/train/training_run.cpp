@@ -103,6 +103,8 @@ void TrainingRun::require_same_inputs() {
   const bool has_files = !recipe_.data.validation.empty() || recipe_.tune.has_validation();
   if (inputs_.validation != nullptr && has_files)  // else a part of the training data
     comm::require_same(world_, "the validation data", inputs_.validation->fingerprint(at_work()));
+  if (inputs_.spans.scores)
+    comm::require_same(world_, "what answers are scored by", inputs_.spans.fingerprint);
   if (inputs_.tokenizer != nullptr)
     comm::require_same(world_, "the tokenizer", sha256_of(inputs_.tokenizer->to_json()));
   // Keys that change no result change what ranks do together; these two do not.
@@ -215,9 +217,16 @@ bool TrainingRun::rewind() {
   return true;
 }
 
-/// Which step validated best, and where it is kept; why the run ends before its length is reached.
+/// Which step validated best, and where it is kept.
 void TrainingRun::record_best() {
-  if (!best_.step() || !is_rank_zero()) return;
+  if (!best_.step()) {
+    journal_.record().erase("best");  // by another number, before train.best_by was changed
+    if (recipe_.checkpoint.keep_best && best_.no_better() > 0)
+      log::warning(
+          "checkpoint.keep_best: no validation has a number as its {}, so none is the best",
+          best_.by());
+    return;
+  }
   const std::string name = best_.is_by_loss() ? "validation_loss" : best_.by();
   nlohmann::ordered_json best = {{"step", *best_.step()}, {name, best_.value()}};
   const fs::path folder = fs::path("checkpoints") / checkpoint::step_folder_name(*best_.step());
@@ -229,6 +238,10 @@ void TrainingRun::record_best() {
               best_.is_by_loss() ? "lowest validation loss" : "highest validation " + best_.by(),
               best_.value(), *best_.step(),
               is_kept ? (recipe_.run.out / folder).string() : "its checkpoint is not there");
+}
+
+/// Why the run ends before its length is reached.
+void TrainingRun::say_if_gave_up() const {
   if (signal_ == 0 && best_.gave_up(recipe_.train.early_stopping))
     log::info("step {}: {} validations in a row came no {} (train.early_stopping)", position_.step,
               best_.no_better(), best_.is_by_loss() ? "lower" : "higher");
@@ -239,7 +252,10 @@ RunResult TrainingRun::finish() {
   journal_.goodput().enter(Bucket::checkpoint);
   wait_for_save();
   checkpoints_->tidy(position_.step);  // what a start that had nothing to do found too many
-  record_best();
+  if (is_rank_zero()) {
+    record_best();
+    say_if_gave_up();
+  }
   journal_.record()["memory"]["measured"] =
       account::measured_memory(world_, device_, resident_at_start_);
   const std::string status = signal_ != 0 ? "stopped" : "finished";

@@ -69,6 +69,7 @@ class TrainingRun {
   void wait_for_save();
   bool rewind();
   void record_best();
+  void say_if_gave_up() const;
   RunResult finish();
 
   const RunInputs& inputs_;

@@ -2,13 +2,12 @@
 #include "tune/question_examples.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
 #include "base/check.h"
+#include "base/file.h"
 #include "questions/question_scores.h"
 
 namespace megalith::tune {
@@ -36,9 +35,20 @@ questions::TokenScores scores_of_tokens(std::span<const double> y_TO) {
   return scores;
 }
 
-bool is_finite(std::span<const double> values) {
-  return std::ranges::all_of(values, [](double x) { return std::isfinite(x); });
-}
+/// Numbers and texts one after another, each text behind its length, so that none runs into the
+/// next.
+class Digest {
+ public:
+  void add(int64_t number) { sha_.update(&number, sizeof number); }
+  void add(const std::string& text) {
+    add(std::ssize(text));
+    sha_.update(text.data(), text.size());
+  }
+  std::string finish() { return sha_.finish(); }
+
+ private:
+  Sha256 sha_;
+};
 
 }  // namespace
 
@@ -88,8 +98,8 @@ void AnswerJudge::keep(const data::HostBatch& batch, std::span<const double> y_T
       const auto end = static_cast<size_t>(batch.cu_seqlens[sequence + 1]);
       ++sequence;
       const auto logits = y_TO.subspan(2 * begin, 2 * (end - begin));
-      if (!is_finite(logits)) {
-        kept.insert(kept.end(), kNumbersOfWindow, std::numeric_limits<double>::quiet_NaN());
+      if (!metrics::are_finite(logits)) {
+        kept.insert(kept.end(), kNumbersOfWindow, metrics::kNoScore);
         continue;
       }
       const WindowAnswer said = questions::window_answer(window, scores_of_tokens(logits), rule_);
@@ -100,6 +110,29 @@ void AnswerJudge::keep(const data::HostBatch& batch, std::span<const double> y_T
     const auto sequences = batch.sequence_sample.size();
     if (sequence < sequences && batch.sequence_sample[sequence] == sample) ++sequence;
   }
+}
+
+std::string AnswerJudge::fingerprint() const {
+  Digest digest;
+  digest.add(asked_.set.has_unanswerable ? 1 : 0);
+  digest.add(std::ssize(asked_.set.contexts));
+  for (const std::string& context : asked_.set.contexts) digest.add(context);
+  for (size_t q = 0; q < asked_.set.questions.size(); ++q) {
+    const questions::Question& question = asked_.set.questions[q];
+    digest.add(static_cast<int64_t>(question.context));
+    digest.add(asked_.begins[q + 1]);
+    digest.add(std::ssize(question.answers));
+    for (const questions::Question::Answer& answer : question.answers) digest.add(answer.text);
+  }
+  for (const questions::QuestionWindow& window : asked_.windows) {
+    digest.add(window.context_begin);
+    digest.add(std::ssize(window.places));
+    for (const text::TextRange& place : window.places) {
+      digest.add(place.begin);
+      digest.add(place.end);
+    }
+  }
+  return "answers-" + digest.finish();
 }
 
 std::vector<size_t> AnswerJudge::whole_questions(int64_t samples) const {
@@ -148,8 +181,7 @@ metrics::Scores AnswerJudge::scores(int64_t samples, std::span<const double> kep
   if (given.empty()) return scores;
   const auto judged = questions::answer_scores(whole, given);
   for (const auto& [name, value] : judged.items())
-    scores.emplace_back(
-        name, all_finite ? value.get<double>() : std::numeric_limits<double>::quiet_NaN());
+    scores.emplace_back(name, all_finite ? value.get<double>() : metrics::kNoScore);
   return scores;
 }
 

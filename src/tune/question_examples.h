@@ -46,6 +46,10 @@ class AnswerJudge {
   /// whole.
   metrics::Scores scores(int64_t samples, std::span<const double> kept) const;
 
+  /// Changes with all that scores come from beside the model and the samples: the texts, what is
+  /// right of each question, where windows stand, and whether there may be no answer.
+  std::string fingerprint() const;
+
   int64_t num_questions() const { return std::ssize(asked_.set.questions); }
   /// The numbers of those of which the first `samples` samples have every window.
   std::vector<size_t> whole_questions(int64_t samples) const;

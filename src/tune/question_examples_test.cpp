@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <set>
 
 #include "tune/file_fixture.h"
 
@@ -129,6 +130,33 @@ TEST_F(QuestionExamples, OfWhichOneWindowWasNotReadAreNotScored) {
   EXPECT_THAT(judge.whole_questions(4), ElementsAre(0, 1));
   EXPECT_THAT(scored(4), ElementsAre(Pair("exact_match", 50), Pair("f1", 50)));
   EXPECT_EQ(std::ssize(judge.whole_questions(5)), judge.num_questions());
+}
+
+/// Ranks whose scores might differ are told apart, also where their examples are the same.
+TEST_F(QuestionExamples, HaveAFingerprintOfAllThatScoresComeFrom) {
+  const std::string same = judge_of(7).fingerprint();
+  EXPECT_EQ(judge_of(20).fingerprint(), same);
+  const auto changed = [&](void (*change)(AskedQuestions&)) {
+    const AskedQuestions before = asked_;
+    change(asked_);
+    const std::string other = judge_of(7).fingerprint();
+    asked_ = before;
+    return other;
+  };
+  EXPECT_EQ(changed([](AskedQuestions& asked) { asked.set.questions[0].id = "other"; }), same);
+  const std::vector<std::string> all{
+      changed([](AskedQuestions& asked) { asked.set.contexts[0].back() = 'x'; }),
+      changed([](AskedQuestions& asked) { asked.set.questions[0].context = 1; }),
+      changed([](AskedQuestions& asked) { asked.set.questions[0].answers[0].text = "D"; }),
+      changed([](AskedQuestions& asked) {
+        asked.set.questions[1].answers.push_back({"c", 4});
+      }),
+      changed([](AskedQuestions& asked) { asked.set.has_unanswerable = false; }),
+      changed([](AskedQuestions& asked) { ++asked.windows[3].places[0].end; }),
+      changed([](AskedQuestions& asked) { ++asked.windows[3].context_begin; }),
+      changed([](AskedQuestions& asked) { --asked.begins[1]; })};
+  EXPECT_THAT(all, ::testing::Each(::testing::Ne(same)));
+  EXPECT_EQ(std::set<std::string>(all.begin(), all.end()).size(), all.size());
 }
 
 TEST_F(QuestionExamples, OfAModelWithoutNumbersHaveNoScore) {

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "report/metrics.h"
 
 namespace megalith::tune {
@@ -32,25 +34,45 @@ double median_of_sorted(std::span<const double> sorted) {
   return sorted.size() % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
-/// The run's score of a name. IntegrityError where its validations give none.
+/// Its values are those of all runs, in order.
+struct Column {
+  std::string name;
+  std::vector<double> values;
+};
+
+/// Of what all runs have, in the order of the first one.
+std::vector<Column> shared_columns(std::span<const SeedRun> runs) {
+  std::map<std::string, std::vector<double>> values;
+  for (const SeedRun& run : runs)
+    for (const auto& [name, value] : numbers_of(run)) values[name].push_back(value);
+  std::vector<Column> columns;
+  for (const auto& [name, value] : numbers_of(runs.front()))
+    if (values[name].size() == runs.size()) columns.push_back({name, std::move(values[name])});
+  if (columns.size() < values.size())
+    log::warning(
+        "tune.seeds: not all seeds have the same numbers, as where one finished with an older "
+        "version; those that only some have are left out");
+  return columns;
+}
+
+/// The run's score of a name. UserError where its validation gives none.
 double score_of(const SeedRun& run, std::string_view name) {
   const auto found = std::ranges::find(run.scores, name, &metrics::Scores::value_type::first);
   if (found == run.scores.end())
-    throw IntegrityError("{}: its validation has no {}", run.result, name);
+    throw UserError(
+        "recipe: train.best_by: seeds are compared by {}, and the validation of seed {} has none "
+        "(an older version may have written it); move that seed's folder away, and it is run "
+        "again: {}",
+        name, run.seed, run.result);
   return found->second;
 }
 
-/// Whether a run's validation is better by that number than another of it, or the first.
-bool is_better(const SeedRun& now, const SeedRun& before, config::BestBy by) {
-  if (by == config::BestBy::loss) return std::isnan(before.loss) || now.loss < before.loss;
-  const double was = score_of(before, name_of(by));
-  return std::isnan(was) || score_of(now, name_of(by)) > was;
-}
-
 /// The name of the score that runs are compared by; empty: their loss.
-std::string compared_by(const SeedRun& run, config::BestBy by) {
+std::string compared_by(const SeedRun& first, std::span<const Column> shared, config::BestBy by) {
   if (by != config::BestBy::loss) return std::string(name_of(by));
-  return run.scores.empty() ? "" : run.scores.front().first;
+  for (const auto& [name, value] : first.scores)
+    if (std::ranges::find(shared, name, &Column::name) != shared.end()) return name;
+  return "";
 }
 
 const SeedRun& best_of(std::span<const SeedRun> runs, const std::string& score) {
@@ -89,40 +111,31 @@ std::vector<config::Recipe> recipes_of_seeds(const config::Recipe& recipe) {
 }
 
 SeedRun read_seed_run(int64_t seed, const std::filesystem::path& folder,
-                      std::optional<config::BestBy> best) {
+                      std::optional<int64_t> step) {
   SeedRun run{.seed = seed, .result = folder.string()};
   report::visit_metrics(folder / "metrics.jsonl", [&](const report::StepMetrics& line) {
-    if (!line.validation_loss) return;
-    const SeedRun now{.seed = seed,
-                      .result = run.result,
-                      .step = line.step,
-                      .loss = *line.validation_loss,
-                      .scores = line.validation_scores,
-                      .task_losses = line.validation_task_losses};
-    if (best && run.step > 0 && !is_better(now, run, *best)) return;
-    run = now;
+    if (!line.validation_loss || (step && line.step != *step)) return;
+    run.step = line.step;
+    run.loss = *line.validation_loss;
+    run.scores = line.validation_scores;
+    run.task_losses = line.validation_task_losses;
   });
   if (run.step == 0)
-    throw IntegrityError("{}: holds no validation", (folder / "metrics.jsonl").string());
+    throw IntegrityError("{}: holds no validation{}", (folder / "metrics.jsonl").string(),
+                         step ? fmt::format(" of step {}", *step) : "");
   return run;
 }
 
 Json comparison_of(std::span<const SeedRun> runs, config::BestBy by) {
   Json json;
-  std::vector<std::pair<std::string, std::vector<double>>> columns;
-  for (const auto& [name, value] : numbers_of(runs.front())) columns.push_back({name, {}});
-  for (const SeedRun& run : runs) {
-    Json line{{"seed", run.seed}};
-    add_result(run, line);
-    line["step"] = run.step;
-    const metrics::Scores numbers = numbers_of(run);
-    if (numbers.size() != columns.size())
-      throw IntegrityError("{}: its validation has other scores than that of {}", run.result,
-                           runs.front().result);
-    for (size_t i = 0; i < columns.size(); ++i) {
-      line[numbers[i].first] = numbers[i].second;
-      columns[i].second.push_back(numbers[i].second);
-    }
+  std::vector<Column> columns = shared_columns(runs);
+  const std::string score = compared_by(runs.front(), columns, by);
+  const SeedRun& best = best_of(runs, score);
+  for (size_t i = 0; i < runs.size(); ++i) {
+    Json line{{"seed", runs[i].seed}};
+    add_result(runs[i], line);
+    line["step"] = runs[i].step;
+    for (const auto& [name, values] : columns) line[name] = values[i];
     json["seeds"].push_back(std::move(line));
   }
   for (auto& [name, values] : columns) {
@@ -131,8 +144,6 @@ Json comparison_of(std::span<const SeedRun> runs, config::BestBy by) {
     json["minimum"][name] = values.front();
     json["maximum"][name] = values.back();
   }
-  const std::string score = compared_by(runs.front(), by);
-  const SeedRun& best = best_of(runs, score);
   json["best"] = {{"seed", best.seed}, {"by", score.empty() ? kLoss : score}};
   add_result(best, json["best"]);
   // What is no number is null from here on, and a folder's name text.
@@ -160,8 +171,9 @@ std::string table_of(const Json& comparison) {
   }
   const Json& best = comparison.at("best");
   std::vector<std::string> folders;
-  for (const Json& folder : best.value("adapters", Json::object())) folders.push_back(folder);
-  if (folders.empty()) folders.push_back(best["result"]);
+  for (const Json& folder : best.value("adapters", Json::object()))
+    folders.push_back(folder.get<std::string>());
+  if (folders.empty()) folders.push_back(best["result"].get<std::string>());
   return text + fmt::format("the best by {} is seed {}: {}\n", best["by"].get<std::string>(),
                             best["seed"].get<int64_t>(), fmt::join(folders, ", "));
 }

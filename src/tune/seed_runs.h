@@ -32,15 +32,17 @@ struct SeedRun {
   metrics::Scores scores = {};
   metrics::Scores task_losses = {};  // of several tasks, by name
 };
-/// The last validation that the logs of the run in `folder` hold, or with `best` the first of the
-/// best by that number. IntegrityError when there is none, or a line is damaged.
+/// The last validation that the logs of the run in `folder` hold, or that of step `step`.
+/// IntegrityError when there is none, or a line is damaged.
 SeedRun read_seed_run(int64_t seed, const std::filesystem::path& folder,
-                      std::optional<config::BestBy> best);
+                      std::optional<int64_t> step);
 
 /// All runs, at least one, with the median (of an even number the mean of the two in the middle),
-/// minimum and maximum of every number over them; what is no number is below all others. The best
-/// run has the highest score that `by` names, or by the loss the highest first score, where there
-/// are none the lowest loss; of equals that of the lower loss, then the first.
+/// minimum and maximum of every number that all of them have, by its name (one that finished with
+/// an older version may lack some); what is no number is below all others. The best run has the
+/// highest score that `by` names, or by the loss the highest first score, where there are none the
+/// lowest loss; of equals that of the lower loss, then the first. UserError when a run has no score
+/// of the name `by`.
 ///   {"seeds": [{"seed", "result", "step", "validation_loss", SCORE..., "validation_loss/TASK"...},
 ///              ...], "median": {...}, "minimum": {...}, "maximum": {...},
 ///    "best": {"seed", "by", "result"}}

@@ -49,10 +49,10 @@ class SeedFiles : public FileTest {
   }
 };
 
-TEST_F(SeedFiles, TheLastValidationCountsOrTheBest) {
-  const auto folder = log({4, 2, 2, 3});
+TEST_F(SeedFiles, TheLastValidationCountsOrThatOfAStep) {
+  const auto folder = log({4, 2, 1, 3});
   const SeedRun last = read_seed_run(5, folder, std::nullopt);
-  const SeedRun best = read_seed_run(5, folder, config::BestBy::loss);
+  const SeedRun best = read_seed_run(5, folder, 4);  // whatever others say
   EXPECT_EQ(last.seed, 5);
   EXPECT_EQ(last.step, 8);
   EXPECT_EQ(last.loss, 3);
@@ -60,10 +60,8 @@ TEST_F(SeedFiles, TheLastValidationCountsOrTheBest) {
   EXPECT_EQ(best.loss, 2);
   EXPECT_THAT(best.scores, ElementsAre(std::pair<std::string, double>("accuracy", 0.25)));
   EXPECT_THAT(best.task_losses, ElementsAre(std::pair<std::string, double>("squad", 1)));
-  // By a score the first of the highest.
-  EXPECT_EQ(read_seed_run(5, log({2, 4, 4, 3}), config::BestBy::accuracy).step, 4);
-  EXPECT_EQ(read_seed_run(5, log({2, 4, 4, 3}), config::BestBy::accuracy).loss, 4);
-  EXPECT_THROW(read_seed_run(5, log({2, 3}), config::BestBy::f1), IntegrityError);
+  EXPECT_THAT([&] { read_seed_run(5, folder, 3); },  // a step without one
+              ::testing::ThrowsMessage<IntegrityError>(HasSubstr("no validation of step 3")));
   EXPECT_THROW(read_seed_run(5, log({}), std::nullopt), IntegrityError);
 }
 
@@ -135,7 +133,31 @@ TEST(SeedRuns, TheBestHasTheHighestScoreOrTheLowestLoss) {
   EXPECT_EQ(best({one, two}), 1);
   EXPECT_EQ(best({one, two}, config::BestBy::f1), 2);
   EXPECT_EQ(comparison_of(std::vector{one, two}, config::BestBy::f1)["best"]["by"], "f1");
-  EXPECT_THROW(best({one, two}, config::BestBy::accuracy), IntegrityError);
+}
+
+/// One that finished before there were scores, or losses of tasks.
+TEST(SeedRuns, AreComparedByTheNumbersThatAllHave) {
+  std::vector<SeedRun> runs{run_of(1, 2, {{"exact_match", 50}, {"f1", 60}}), run_of(2, 3),
+                            run_of(3, 1, {{"f1", 70}, {"exact_match", 40}})};
+  runs[0].task_losses = runs[2].task_losses = {{"squad", 0.25}};
+  const auto all = comparison_of(runs, config::BestBy::loss);
+  EXPECT_EQ(all["median"].dump(), R"({"validation_loss":2.0})");
+  EXPECT_EQ(all["seeds"][0].dump(),
+            R"({"seed":1,"result":"seed-1","step":10,"validation_loss":2.0})");
+  EXPECT_EQ(all["best"]["seed"], 3);
+  EXPECT_EQ(all["best"]["by"], "validation_loss");
+  EXPECT_THAT(table_of(all), HasSubstr("seed     step  validation_loss\n"));
+  EXPECT_THAT([&] { comparison_of(runs, config::BestBy::f1); },
+              ::testing::ThrowsMessage<UserError>(::testing::AllOf(
+                  HasSubstr("compared by f1, and the validation of seed 2 has none"),
+                  HasSubstr("move that seed's folder away"))));
+  // In another order they are the same by name.
+  runs.erase(runs.begin() + 1);
+  const auto two = comparison_of(runs, config::BestBy::f1);
+  EXPECT_EQ(two["maximum"]["f1"], 70);
+  EXPECT_EQ(two["maximum"]["exact_match"], 50);
+  EXPECT_EQ(two["minimum"]["validation_loss/squad"], 0.25);
+  EXPECT_EQ(two["best"]["seed"], 3);
 }
 
 TEST(SeedRuns, WhatIsNoNumberIsBelowAllOthers) {

@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Words that a tuned encoder tags, and answers that it finds in texts: python3 marks_test.py PROGRAM"""
 import json
+import pathlib
 import random
 import unittest
 
-from program import ROOT, ended, run, run_json
+import mpirun
+from program import PATIENCE, PROGRAM, ROOT, ended, run, run_json
 from seeds_test import Classifiers
 
 NOUNS, VERBS = ("cat", "dog", "bird", "fish", "man"), ("sees", "likes", "finds", "eats")
@@ -197,6 +199,22 @@ class Answers(Marks):
                   for number, files in enumerate((both, f"[{self.held}, {other}]"))]
         self.assertEqual(scores[0], scores[1])
 
+    @unittest.skipUnless(mpirun.MPIRUN and (pathlib.Path(PROGRAM).parent / "libmegalith_mpi.so").exists(), "mpirun or the plug-in is not here")
+    def test_other_answers_on_one_rank_are_named(self):
+        """Targets are of a question's first answer, scores of all: the examples are the same."""
+        ranks = []
+        for place, more in (("here", 0), ("there", 1)):
+            asked = json.loads(self.held.read_text())
+            paragraph = asked["data"][1]["paragraphs"][0]
+            paragraph["qas"][0]["answers"] += [{"text": "the", "answer_start": paragraph["context"].index("the")}] * more
+            (self.folder / place).mkdir()
+            (self.folder / place / "asked.json").write_text(json.dumps(asked))
+            ranks.append((1, ["-wdir", str(self.folder / place), *self.command("apart", *self.settings, "tune.validation=asked.json", "parallel.data=2")]))
+        process = mpirun.start(*ranks)
+        _, stderr = mpirun.ended(process, PATIENCE)
+        self.assertEqual(process.returncode, 2, stderr)
+        self.assertIn("what answers are scored by differs between ranks", stderr)
+
     def test_the_best_is_by_a_score(self):
         best_by = (*self.settings, "train.validate_every=8", "train.best_by=f1", "train.early_stopping=3", "checkpoint.keep_best=true")
         self.tune("best", *best_by)
@@ -216,6 +234,26 @@ class Answers(Marks):
                 (("train.best_by=f1", "train.validate_samples=1"), "have no question whole; set a larger train.validate_samples"),
                 (("train.best_by=rouge",), "exact_match")):
             self.assertIn(expected, self.tune("no", *self.settings, *overrides, code=2))
+
+    def test_another_number_has_a_best_of_its_own(self):
+        """What was kept by the loss is no result of a run whose best is by F1, and no line of a table of such runs."""
+        settings = (*self.settings, "tune.seeds=2", "train.validate_every=2", "checkpoint.keep_best=true")
+        by_f1 = {"options": ("--allow", "train.best_by")}
+        self.tune("changed", *settings, "train.steps=6")
+        said = self.tune("changed", *settings, "train.steps=6", "train.best_by=f1", **by_f1)
+        self.assertEqual(said["status"], "already finished")
+        for one in said["seeds"]:
+            last = self.metrics(f"changed/seed-{one['seed']}")[-1]
+            self.assertEqual((one["step"], one["f1"], one["validation_loss"]), (6, last["validation_scores"]["f1"], last["validation_loss"]))
+            self.assertEqual(one["result"], str(self.folder / f"changed/seed-{one['seed']}"))
+        said = self.tune("changed", *settings, "train.steps=12", "train.best_by=f1", **by_f1)
+        for one in said["seeds"]:
+            run_folder = self.folder / f"changed/seed-{one['seed']}"
+            scores = {line["step"]: line["validation_scores"]["f1"] for line in self.metrics(f"changed/seed-{one['seed']}") if "validation_scores" in line}
+            highest = max((8, 10, 12), key=scores.get)  # the first of equals
+            self.assertEqual((one["step"], one["f1"]), (highest, scores[highest]))
+            self.assertEqual(one["result"], str(run_folder / f"checkpoints/step-{highest:08}"))
+            self.assertEqual(json.loads((run_folder / "run.json").read_text())["best"]["step"], highest)
 
     def test_seeds_are_compared_by_answers(self):
         said = self.tune("seeds", *self.settings, "tune.seeds=2", "train.steps=2", "train.validate_every=2")
