@@ -125,7 +125,6 @@ TEST_F(EarlyStoppingTest, AnotherNumberThatIsAllowedHasABestOfItsOwn) {
 /// The line of its step waits for it, and is the same with all that it says.
 TEST_F(EarlyStoppingTest, AValidationThatASignalStoppedIsTheNextStartsFirst) {
   recipe_.train.steps = 8;
-  recipe_.train.best_by = config::BestBy::f1;
   scores_ = {0.25};
   EXPECT_EQ(run().status, "finished");
   const auto whole = lines_of(out() / "metrics.jsonl");
