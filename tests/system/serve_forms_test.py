@@ -236,7 +236,7 @@ class Guesses(ServeTest):
         run("tokenizer", "train", "--input", self.folder / "text.txt", "--vocab-size", 270, "--output", other)
         run("pack", "--tokenizer", other, "--input", self.folder / "text.txt", "--document", "line", "--output", self.folder / "other-corpus")
         self.train("other", f"data.train={self.folder / 'other-corpus'}", f"data.tokenizer={other}", "train.steps=1", "train.validate_every=0")
-        self.assertIn("another tokenizer", run("serve", "--checkpoint", self.model, "--draft", self.folder / "other", "--port", 0, code=2))
+        self.assertIn("its tokenizer is not that of", run("serve", "--checkpoint", self.model, "--draft", self.folder / "other", "--port", 0, code=2))
         self.assertIn("--lookup", run("serve", "--checkpoint", self.model, "--draft", self.model, "--lookup", 2, code=2))
 
 
