@@ -108,7 +108,7 @@ class Tags(Marks):
         bad.write_text("the O\ncat B-PLANT\n")
         for overrides, expected in (
                 ((f"tune.data={bad}",), "bad.conll:2: has a tag \"B-PLANT\""),
-                (("tune.labels=[O]",), "token_classification needs two tune.labels"),
+                (("tune.labels=[O]",), "token_classification needs at least two tune.labels"),
                 (("tune.stride=3",), "tune.stride has no effect without tune.task: question_answering"),
                 (("tune.method=full", "tune.labels=[]"), "tune.task has no effect without tune.objective: classify")):
             self.assertIn(expected, self.tune("no", *self.settings, *overrides, code=2))
